@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a backend is: the kernels of one kind of machine behind two stages. A backend enqueues on the
+// given instance, returns at once, does not fence, does not allocate, and computes the same bits for
+// the same plan; its launches depend on the plan's memory alone, work counts are read on the device.
+
+#include <cstddef>
+
+#include <fasttree/cache/kv_cache.hpp>
+#include <fasttree/core/log_sum_exp.hpp>
+#include <fasttree/core/strided_array.hpp>
+#include <fasttree/plan/attention_plan.hpp>
+#include <fasttree/plan/tile_policy.hpp>
+#include <fasttree/plan/workspace.hpp>
+
+namespace fasttree {
+
+/// Where final results go: outputs (queries, query_heads, value_dim) and, unless its data is null,
+/// log-sum-exps (queries, query_heads).
+template <class Output, LogBase Base>
+struct Results {
+  StridedArray<Output, 3> outputs;
+  StridedArray<LogSumExp<Base>, 2> log_sum_exps;
+
+  KOKKOS_FORCEINLINE_FUNCTION void write_log_sum_exp(int query, int head,
+                                                     NaturalLogSumExp value) const {
+    if (log_sum_exps.data != nullptr) log_sum_exps(query, head) = convert<Base>(value);
+  }
+};
+
+/// Where partial results go: outputs (partials, query_heads, value_dim), contiguous.
+struct PartialArrays {
+  float* outputs;
+  NaturalLogSumExp* log_sum_exps;
+};
+
+/// A backend for heads of `Shape` on `Space`.
+template <class Candidate, class Space, class Shape>
+concept Backend = requires(Space const& space, Shape const& shape) {
+  { Candidate::template tiles<Shape>() } -> std::same_as<Tiles>;
+  { Candidate::teams(space) } -> std::same_as<int>;
+  { Candidate::scratch_bytes(shape) } -> std::same_as<std::size_t>;
+};
+
+/// The layout of the workspace that a plan needs on `space`.
+template <class Space, class Shape, class Backend>
+WorkspaceLayout workspace_layout(Space const& space,
+                                 AttentionPlan<Space, Shape, Backend> const& plan) {
+  return WorkspaceLayout(plan.tables().partials, plan.shape().query_heads, Shape::value_dim,
+                         Backend::teams(space), Backend::scratch_bytes(plan.shape()));
+}
+
+}  // namespace fasttree

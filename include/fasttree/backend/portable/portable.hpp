@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The portable backend: any Kokkos execution space, float arithmetic on all element types. Read it first.
+
+#include <algorithm>
+#include <cstddef>
+
+#include <fasttree/backend/backend.hpp>
+#include <fasttree/backend/portable/merge_partials.hpp>
+#include <fasttree/backend/portable/partial_attention.hpp>
+#include <fasttree/backend/portable/tiles.hpp>
+
+namespace fasttree::portable {
+
+/// The portable backend on `Space`.
+template <class Space>
+struct Backend {
+  /// Items of 96 rows are whole panels of 12, 24 and 48 rows (4, 8 and 16 lanes).
+  template <class Shape>
+  static consteval Tiles tiles() {
+    return {.wide = {.query_rows = 96, .key_rows = 64}, .narrow = {.query_rows = 24, .key_rows = 64}};
+  }
+
+  /// Teams that run at once.
+  static int teams(Space const& space) {
+    return std::max(1, static_cast<int>(space.concurrency()) / team_size<Space>);
+  }
+
+  /// Scratch of a team.
+  template <class Shape>
+  static std::size_t scratch_bytes(Shape const& shape) {
+    constexpr TilePolicy tile = tiles<Shape>().wide;
+    return Scratch<Shape, lanes<Space>, team_size<Space>>(std::max(tile.query_rows, shape.group()),
+                                                          tile.key_rows)
+               .floats() *
+           sizeof(float);
+  }
+
+  template <class Shape, KVCache Cache, class Output, LogBase Base>
+  static void partial_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+                                StridedArray<typename Shape::element_type const, 3> queries,
+                                Cache const& cache, Results<Output, Base> const& results,
+                                Workspace<Space> const& workspace) {
+    using Kernel = PartialAttention<Space, Shape, Cache, Output, Base>;
+    WorkspaceLayout const at = workspace_layout(space, plan);
+    std::size_t const stride =
+        round_up(scratch_bytes(plan.shape()), WorkspaceLayout::alignment) / sizeof(float);
+    Kokkos::parallel_for(
+        "fasttree::tree_attention::partial_attention",
+        typename Kernel::Policy(space, teams(space), team_size<Space>),
+        Kernel{plan.shape(), tiles<Shape>().wide, plan.arrays(), queries, cache, results,
+               partials(workspace, at), reinterpret_cast<WorkQueue*>(workspace.data()),
+               reinterpret_cast<float*>(workspace.data() + at.scratch), stride});
+  }
+
+  template <class Shape, class Output, LogBase Base>
+  static void merge_partials(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+                             Results<Output, Base> const& results,
+                             Workspace<Space> const& workspace) {
+    using Kernel = MergePartials<Space, Shape, Output, Base>;
+    Kokkos::parallel_for(
+        "fasttree::tree_attention::merge_partials",
+        typename Kernel::Policy(space, teams(space), team_size<Space>),
+        Kernel{plan.shape(), plan.arrays(), partials(workspace, workspace_layout(space, plan)),
+               results});
+  }
+
+ private:
+  static PartialArrays partials(Workspace<Space> const& workspace, WorkspaceLayout const& at) {
+    return {reinterpret_cast<float*>(workspace.data() + at.partial_outputs),
+            reinterpret_cast<NaturalLogSumExp*>(workspace.data() + at.partial_log_sum_exps)};
+  }
+};
+
+}  // namespace fasttree::portable

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The only include of Kokkos_Core.hpp, and the place for whatever differs between its versions
+// (3.4.01 to 5.x) and between compilers. Everything else keeps to what all of them have in common.
+
+#include <Kokkos_Core.hpp>
+
+// Unrolls the loop that follows: accumulators stay in registers at -O2 too.
+#if defined(__clang__) || defined(__CUDACC__)
+#define FASTTREE_UNROLL _Pragma("unroll")
+#elif defined(__GNUC__)
+#define FASTTREE_UNROLL _Pragma("GCC unroll 16")
+#else
+#define FASTTREE_UNROLL
+#endif
+
+namespace fasttree {
+
+/// Whether code of `Space` runs on the host.
+template <class Space>
+inline constexpr bool runs_on_host =
+    Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
+                               typename Space::memory_space>::accessible &&
+    std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+
+}  // namespace fasttree

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Arrays as kernels see them: a pointer and strides of 64 bits, taken from a Kokkos::View of any layout
+// or from anything mdspan-like. Refers to memory that the caller keeps.
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include <fasttree/core/error.hpp>
+#include <fasttree/core/kokkos.hpp>
+
+namespace fasttree {
+
+/// A Rank-dimensional array in memory that the caller keeps.
+template <class T, int Rank>
+struct StridedArray {
+  T* data = nullptr;
+  std::int64_t extents[Rank] = {};
+  std::int64_t strides[Rank] = {};
+
+  template <class... Indices>
+    requires(sizeof...(Indices) == Rank)
+  KOKKOS_FORCEINLINE_FUNCTION T& operator()(Indices... indices) const {
+    std::int64_t const all[] = {static_cast<std::int64_t>(indices)...};
+    std::int64_t offset = 0;
+    for (int i = 0; i < Rank; ++i) offset += all[i] * strides[i];
+    return data[offset];
+  }
+};
+
+namespace detail {
+
+template <class Array>
+struct ArrayElement {  // a Kokkos::View before 5.0
+  using type = typename Array::value_type;
+};
+template <class Array>
+  requires requires { typename Array::element_type; }
+struct ArrayElement<Array> {
+  using type = typename Array::element_type;
+};
+
+}  // namespace detail
+
+/// The element type of an array, const where its elements are.
+template <class Array>
+using ElementOf = typename detail::ArrayElement<Array>::type;
+
+/// The array's memory as a StridedArray. An array whose memory `Space` cannot reach does not compile.
+template <class Space, int Rank, class Array>
+StridedArray<ElementOf<Array>, Rank> strided(Array const& array) {
+  if constexpr (requires { typename Array::memory_space; })
+    static_assert(Kokkos::SpaceAccessibility<Space, typename Array::memory_space>::accessible,
+                  "fasttree: this array lies in memory that the execution space cannot reach");
+  StridedArray<ElementOf<Array>, Rank> result;
+  if constexpr (requires { array.data_handle(); }) {
+    result.data = array.data_handle();
+  } else {
+    result.data = array.data();
+  }
+  for (int i = 0; i < Rank; ++i) {
+    result.extents[i] = static_cast<std::int64_t>(array.extent(i));
+    result.strides[i] = static_cast<std::int64_t>(array.stride(i));
+  }
+  return result;
+}
+
+/// The same array, read only.
+template <class T, int Rank>
+StridedArray<T const, Rank> as_const(StridedArray<T, Rank> const& array) {
+  StridedArray<T const, Rank> result;
+  result.data = array.data;
+  for (int i = 0; i < Rank; ++i) {
+    result.extents[i] = array.extents[i];
+    result.strides[i] = array.strides[i];
+  }
+  return result;
+}
+
+/// Throws an `Error` unless extent `dimension` of the array is `expected`.
+template <class T, int Rank>
+void require_extent(StridedArray<T, Rank> const& array, int dimension, std::int64_t expected,
+                    char const* function, char const* argument) {
+  if (array.extents[dimension] != expected)
+    fail(function, std::string(argument) + ".extent(" + std::to_string(dimension) + ")", expected,
+         array.extents[dimension]);
+}
+
+}  // namespace fasttree

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The first verb: from a tree to a plan. Host arrays in, device plan out; nothing is read back and
+// nothing is waited for. A plan serves every layer and every step until the tree changes.
+
+#include <utility>
+
+#include <fasttree/backend/select.hpp>
+#include <fasttree/core/attention_shape.hpp>
+#include <fasttree/plan/attention_plan.hpp>
+#include <fasttree/plan/workspace.hpp>
+#include <fasttree/planner/build_plan.hpp>
+#include <fasttree/planner/greedy_edges.hpp>
+#include <fasttree/planner/policies.hpp>
+#include <fasttree/tree/prefix_tree.hpp>
+
+namespace fasttree {
+
+/// The planner that is used where none is named.
+using DefaultPlanner = GreedyEdges<PaperCosts>;
+
+/// Plans `tree` anew into `plan`: its shape stays, its memory is reused and grows only where needed.
+///
+/// Work that was enqueued on `space` before sees the old plan, work enqueued after it the new one;
+/// on a host space nothing may be running that uses the plan. Errors: none of its own. Time: that of
+/// the policy; linear in nodes + requests + work items.
+template <class Space, class Shape, class Backend, PlannerPolicy Policy = DefaultPlanner>
+void make_plan_into(Space const& space, PrefixTree const& tree,
+                    AttentionPlan<Space, Shape, Backend>& plan, Policy const& policy = {}) {
+  PlanTarget const target{Backend::template tiles<Shape>(), plan.shape().group(),
+                          plan.shape().kv_heads, Backend::teams(space)};
+  plan.rebuild(space, [&](Grouping& grouping, PlanTables& tables) {
+    build_plan(tree, target, policy, grouping, tables);
+  });
+}
+
+/// A plan of attention over `tree`.
+///
+/// \param space   the execution space instance on which the plan is used
+/// \param tree    need not outlive the call
+/// \param shape   heads; see AttentionShape
+/// \param policy  how keys are shared: NoSharing, ShareEveryNode, GreedyEdges, or a type of your own
+///
+/// Errors: `Error` where query_heads is no multiple of kv_heads. FastTree section 4.2.
+template <class Space, Element E, int HeadDim, int ValueDim, PlannerPolicy Policy = DefaultPlanner>
+auto make_plan(Space const& space, PrefixTree const& tree,
+               AttentionShape<E, HeadDim, ValueDim> const& shape, Policy const& policy = {}) {
+  validate("make_plan", shape);
+  AttentionPlan<Space, AttentionShape<E, HeadDim, ValueDim>, DefaultBackend<Space>> plan(shape);
+  make_plan_into(space, tree, plan, policy);
+  return plan;
+}
+
+/// Bytes of memory that `tree_attention` needs for this plan on `space`.
+template <class Space, class Shape, class Backend>
+std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan) {
+  return workspace_layout(space, plan).bytes;
+}
+
+/// A workspace in memory of the caller's: for several plans, make it for the largest.
+/// Errors: `Error` where a plan's `workspace_bytes` do not fit, or memory is not aligned to 64 bytes.
+template <class Space, class Shape, class Backend>
+Workspace<Space> make_workspace(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+                                typename Workspace<Space>::Memory memory) {
+  require(memory.extent(0) >= workspace_bytes(space, plan), "make_workspace", "memory.extent(0)",
+          workspace_bytes(space, plan), memory.extent(0));
+  return Workspace<Space>(space, std::move(memory));
+}
+
+/// Allocates a workspace for `plan`.
+template <class Space, class Shape, class Backend>
+Workspace<Space> make_workspace(Space const& space,
+                                AttentionPlan<Space, Shape, Backend> const& plan) {
+  return make_workspace(
+      space, plan,
+      typename Workspace<Space>::Memory(
+          Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::workspace"),
+          workspace_bytes(space, plan)));
+}
+
+}  // namespace fasttree

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a plan costs and why it is as it is: predicted bytes, partial results, padding, and the choices
+// that the planner weighed. Counted from the plan's tables, so it holds for every planner.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <fasttree/core/element.hpp>
+#include <fasttree/core/integers.hpp>
+#include <fasttree/plan/attention_plan.hpp>
+
+namespace fasttree {
+
+/// What one call of attention moves and computes by a plan, over all heads.
+struct PlanSummary {
+  std::int64_t queries = 0, wide_items = 0, narrow_items = 0;
+  std::int64_t unique_keys = 0;     ///< distinct keys that some query attends to
+  std::int64_t keys_read = 0;       ///< keys that items read: with re-reads, once per item
+  std::int64_t path_keys = 0;       ///< keys that attention without sharing would read
+  std::int64_t key_bytes = 0;       ///< of keys_read, keys and values
+  std::int64_t unique_key_bytes = 0;
+  std::int64_t path_key_bytes = 0;
+  std::int64_t query_bytes = 0;     ///< queries read and outputs written, once each
+  std::int64_t partials = 0;        ///< partial results, each of all query heads
+  std::int64_t partial_bytes = 0;   ///< written and read back
+  double row_padding = 0;           ///< share of tile rows that hold no query
+  double key_padding = 0;           ///< share of tile keys beyond the end of an item's range
+};
+
+/// Counts what `plan` will do. Time: linear in its items and their ranges.
+template <class Space, class Shape, class Backend>
+PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
+  PlanTables const& tables = plan.tables();
+  Shape const& shape = plan.shape();
+  PlanSummary sum;
+  sum.queries = plan.queries();
+  sum.unique_keys = tables.unique_keys;
+  sum.path_keys = tables.path_keys;
+  std::int64_t rows = 0, tile_rows = 0, tile_keys = 0;
+  for (WorkItem const& item : tables.items) {
+    std::int64_t const item_rows =
+        static_cast<std::int64_t>(item.query_end - item.query_begin) * shape.group();
+    bool const wide = item_rows > tables.tiles.narrow.query_rows;
+    TilePolicy const& tile = wide ? tables.tiles.wide : tables.tiles.narrow;
+    ++(wide ? sum.wide_items : sum.narrow_items);
+    rows += item_rows;
+    tile_rows += round_up<std::int64_t>(item_rows, tile.query_rows);
+    for (KeyRange const& range : tables.ranges_of(item)) {
+      if (range.query_begin >= item.query_end || range.query_end <= item.query_begin) continue;
+      sum.keys_read += range.length;
+      tile_keys += round_up(range.length, tile.key_rows);
+    }
+  }
+  constexpr std::int64_t stored = sizeof(typename Shape::element_type);
+  std::int64_t const key_bytes = stored * shape.kv_heads * (Shape::head_dim + Shape::value_dim);
+  sum.key_bytes = sum.keys_read * key_bytes;
+  sum.unique_key_bytes = sum.unique_keys * key_bytes;
+  sum.path_key_bytes = sum.path_keys * key_bytes;
+  sum.query_bytes = sum.queries * shape.query_heads * stored * (Shape::head_dim + Shape::value_dim);
+  sum.partials = tables.partials;
+  sum.partial_bytes = 2 * sum.partials * shape.query_heads *
+                      static_cast<std::int64_t>(sizeof(float)) * (Shape::value_dim + 1);
+  if (tile_rows > 0) sum.row_padding = 1.0 - static_cast<double>(rows) / tile_rows;
+  if (tile_keys > 0) sum.key_padding = 1.0 - static_cast<double>(sum.keys_read) / tile_keys;
+  return sum;
+}
+
+namespace detail {
+
+template <class... Values>
+void append_line(std::string& text, char const* format, Values... values) {
+  char line[256];
+  std::snprintf(line, sizeof(line), format, values...);
+  text += line;
+  text += '\n';
+}
+
+/// The decisions that concern most, by products of queries and keys.
+inline std::vector<EdgeDecision> weightiest(std::vector<EdgeDecision> decisions, std::size_t most) {
+  std::erase_if(decisions, [](EdgeDecision const& edge) {
+    return edge.cost_apart == 0 && edge.cost_together == 0;  // a root, or nothing to decide
+  });
+  auto const weight = [](EdgeDecision const& edge) {
+    return static_cast<double>(edge.queries) * (edge.keys + edge.parent_keys);
+  };
+  std::stable_sort(decisions.begin(), decisions.end(),
+                   [&](auto const& a, auto const& b) { return weight(a) > weight(b); });
+  if (decisions.size() > most) decisions.resize(most);
+  return decisions;
+}
+
+}  // namespace detail
+
+/// The plan in words: items, predicted bytes, partial results, padding, and why. All bytes are
+/// predictions from counting; nothing here is measured.
+template <class Space, class Shape, class Backend>
+std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
+  PlanSummary const sum = summarize(plan);
+  PlanTables const& tables = plan.tables();
+  auto const mb = [](std::int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
+  auto const ratio = [](std::int64_t a, std::int64_t b) {
+    return b > 0 ? static_cast<double>(a) / static_cast<double>(b) : 0.0;
+  };
+  auto const number = [](auto value) { return static_cast<long long>(value); };
+  std::string text;
+  detail::append_line(text, "plan of %lld queries x %d query heads, %d KV heads, head_dim %d, %s",
+                      number(sum.queries), plan.shape().query_heads, plan.shape().kv_heads,
+                      Shape::head_dim, element_name<typename Shape::element_type>());
+  detail::append_line(text, "  work items   %lld wide (up to %d rows), %lld narrow (up to %d rows)",
+                      number(sum.wide_items), tables.tiles.wide.query_rows,
+                      number(sum.narrow_items), tables.tiles.narrow.query_rows);
+  detail::append_line(text, "  keys         %lld distinct, read %.2f times; without sharing %.2f times",
+                      number(sum.unique_keys), ratio(sum.keys_read, sum.unique_keys),
+                      ratio(sum.path_keys, sum.unique_keys));
+  detail::append_line(text, "  key bytes    %.2f MB predicted; at least %.2f, without sharing %.2f",
+                      mb(sum.key_bytes), mb(sum.unique_key_bytes), mb(sum.path_key_bytes));
+  detail::append_line(text, "  other bytes  %.2f MB queries and outputs, %.2f MB partial results",
+                      mb(sum.query_bytes), mb(sum.partial_bytes));
+  detail::append_line(text, "  partials     %lld, %.2f per query; %lld queries are merged",
+                      number(sum.partials), ratio(sum.partials, sum.queries),
+                      number(tables.merge_queries.size()));
+  detail::append_line(text, "  padding      %.1f %% of tile rows, %.1f %% of tile keys",
+                      100 * sum.row_padding, 100 * sum.key_padding);
+  for (EdgeDecision const& edge : detail::weightiest(tables.decisions, 8))
+    detail::append_line(text, "  node %d: %s its parent's %d keys, cost %.4g (%s %.4g)", edge.node,
+                        edge.together ? "reads" : "leaves to its parent's group",
+                        edge.parent_keys, edge.together ? edge.cost_together : edge.cost_apart,
+                        edge.together ? "apart" : "together",
+                        edge.together ? edge.cost_apart : edge.cost_together);
+  return text;
+}
+
+}  // namespace fasttree

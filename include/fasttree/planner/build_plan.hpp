@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// From groups to work items: cuts each group into query tiles and key pieces, decides which results go
+// straight to the output, and lists for every other query the partial results to merge.
+
+#include <algorithm>
+#include <vector>
+
+#include <fasttree/plan/grouping.hpp>
+#include <fasttree/plan/plan_tables.hpp>
+#include <fasttree/planner/policies.hpp>
+#include <fasttree/tree/prefix_tree.hpp>
+
+namespace fasttree {
+
+namespace detail {
+
+constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping, PlanTables& tables) {
+  for (int const request : grouping.request_order) {
+    int const node = tree.request(request).node;
+    int const path = tree.path_length(node), queries = tree.request(request).query_length;
+    for (int i = 0; i < queries; ++i) {
+      tables.query_order.push_back(tree.first_query(request) + i);
+      tables.visible_keys.push_back(std::max(0, path - queries + 1 + i));
+      tables.path_keys += tables.visible_keys.back();
+    }
+  }
+  for (int node = 0; node < tree.nodes(); ++node)
+    if (tree.queries_under(node) > 0) tables.unique_keys += tree.length(node);
+  tables.slots = tree.slots();
+}
+
+/// Appends the items of a group that are wide (or not), one key piece after the other, its query tiles
+/// side by side: neighbours read the same keys.
+constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, int narrow_queries,
+                         bool wide, PlanTables& tables) {
+  int range = group.range_begin, taken = 0;  // where the next piece begins
+  while (range < group.range_end) {
+    int const range_begin = static_cast<int>(tables.ranges.size());
+    int room = group.keys_per_item;
+    while (range < group.range_end && room > 0) {
+      KeyRange piece = grouping.ranges[range];
+      piece.slot_begin += taken;
+      piece.position += taken;
+      piece.length = std::min(piece.length - taken, room);
+      tables.ranges.push_back(piece);
+      room -= piece.length;
+      taken += piece.length;
+      if (taken == grouping.ranges[range].length) ++range, taken = 0;
+    }
+    int const range_end = static_cast<int>(tables.ranges.size());
+    bool used = false;
+    for (int begin = group.query_begin; begin < group.query_end; begin += group.queries_per_item) {
+      int const end = std::min(begin + group.queries_per_item, group.query_end);
+      if ((end - begin > narrow_queries) != wide) continue;
+      bool const has_keys = std::any_of(
+          tables.ranges.begin() + range_begin, tables.ranges.end(), [&](KeyRange const& piece) {
+            return piece.query_begin < end && piece.query_end > begin;
+          });
+      if (!has_keys) continue;
+      tables.items.push_back({begin, end, range_begin, range_end, WorkItem::direct});
+      used = true;
+    }
+    if (!used) tables.ranges.resize(range_begin);
+  }
+}
+
+/// Gives partial results to the items that need them, and lists them query by query.
+constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tables) {
+  auto const queries = tables.query_order.size();
+  auto& count = items_of_query;
+  count.assign(queries + 1, 0);  // first as differences, then summed
+  for (WorkItem const& item : tables.items) {
+    ++count[item.query_begin];
+    --count[item.query_end];
+  }
+  for (std::size_t i = 1; i < queries; ++i) count[i] += count[i - 1];
+
+  constexpr int written_directly = -1;
+  for (WorkItem& item : tables.items) {
+    auto const begin = count.begin() + item.query_begin, end = count.begin() + item.query_end;
+    if (std::all_of(begin, end, [](int items) { return items == 1; })) {
+      std::fill(begin, end, written_directly);
+    } else {
+      item.partial_begin = tables.partials;
+      tables.partials += item.query_end - item.query_begin;
+    }
+  }
+
+  tables.merge_begin.assign(queries + 1, 0);
+  for (std::size_t i = 0; i < queries; ++i) {
+    tables.merge_begin[i + 1] = tables.merge_begin[i] + std::max(count[i], 0);
+    if (count[i] != written_directly) tables.merge_queries.push_back(static_cast<int>(i));
+  }
+  tables.merge_partials.resize(tables.merge_begin[queries]);
+  for (WorkItem const& item : tables.items) {
+    if (item.partial_begin == WorkItem::direct) continue;
+    for (int i = item.query_begin; i < item.query_end; ++i)
+      tables.merge_partials[tables.merge_begin[i + 1] - count[i]--] =
+          item.partial_begin + i - item.query_begin;
+  }
+}
+
+}  // namespace detail
+
+/// Plans attention over `tree` for a machine, by a policy, into `tables`; what both held before is
+/// overwritten and their memory reused. Time: linear in what the policy yields.
+template <PlannerPolicy Policy>
+constexpr void build_plan(PrefixTree const& tree, PlanTarget const& target, Policy const& policy,
+                          Grouping& grouping, PlanTables& tables) {
+  grouping.clear();
+  tables.clear();
+  grouping.tiles = target.tiles;
+  policy.group(tree, target, grouping);
+  detail::number_queries(tree, grouping, tables);
+  int const narrow_queries = target.queries(grouping.tiles.narrow);
+  for (bool const wide : {true, false})
+    for (KeyGroup const& group : grouping.groups)
+      detail::cut_group(group, grouping, narrow_queries, wide, tables);
+  detail::place_partials(grouping.items_of_query, tables);
+  tables.tiles = grouping.tiles;
+  tables.decisions.assign(grouping.decisions.begin(), grouping.decisions.end());
+}
+
+}  // namespace fasttree

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a planner policy is, and the two simplest: each request alone, and every node once.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+
+#include <fasttree/plan/grouping.hpp>
+#include <fasttree/planner/split_keys.hpp>
+#include <fasttree/tree/prefix_tree.hpp>
+#include <fasttree/tree/tree_order.hpp>
+
+namespace fasttree {
+
+/// A planner policy groups the queries of a tree for a machine: it calls `order_requests`, then fills
+/// the groups so that each pair of a query and a key on its path is in exactly one of them.
+template <class Policy>
+concept PlannerPolicy =
+    std::copy_constructible<Policy> && requires(Policy const& policy, PrefixTree const& tree,
+                                                PlanTarget const& target, Grouping& grouping) {
+      policy.group(tree, target, grouping);
+    };
+
+/// Orders requests depth-first into an empty grouping and numbers their queries. `comes_last(child)`:
+/// whether a child comes after its siblings.
+template <class ComesLast>
+constexpr void order_requests(PrefixTree const& tree, ComesLast comes_last, Grouping& grouping) {
+  depth_first_order(tree, comes_last, grouping.request_order, grouping.node_begin);
+  grouping.query_begin.resize(tree.requests() + 1);
+  grouping.query_begin[0] = 0;
+  for (int i = 0; i < tree.requests(); ++i)
+    grouping.query_begin[i + 1] =
+        grouping.query_begin[i] + tree.request(grouping.request_order[i]).query_length;
+}
+
+/// Appends a group of the queries [query_begin, query_end) with all keys on the path from `bottom` up
+/// to, and without, `above` (no_parent: the whole path). Ranges whose slots follow each other are joined.
+constexpr void append_path(PrefixTree const& tree, int above, int bottom, int query_begin,
+                           int query_end, int queries_per_item, int keys_per_item,
+                           Grouping& grouping) {
+  auto& ranges = grouping.ranges;
+  auto const first = ranges.size();
+  for (int node = bottom; node != above; node = tree.parent(node)) {
+    if (tree.length(node) == 0) continue;
+    KeyRange const range{tree.slot_begin(node), tree.length(node), tree.position(node), query_begin,
+                         query_end};
+    if (ranges.size() > first && range.slot_begin + range.length == ranges.back().slot_begin) {
+      ranges.back().slot_begin = range.slot_begin;
+      ranges.back().position = range.position;
+      ranges.back().length += range.length;
+    } else {
+      ranges.push_back(range);
+    }
+  }
+  std::reverse(ranges.begin() + static_cast<std::ptrdiff_t>(first), ranges.end());
+  grouping.groups.push_back({query_begin, query_end, static_cast<int>(first),
+                             static_cast<int>(ranges.size()), queries_per_item, keys_per_item});
+}
+
+/// Attention as systems without sharing do it: each request reads its whole path.
+struct NoSharing {
+  constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
+    order_requests(tree, [](int) { return false; }, grouping);
+    for (int i = 0; i < tree.requests(); ++i)
+      append_path(tree, PrefixTree::no_parent, tree.request(grouping.request_order[i]).node,
+                  grouping.query_begin[i], grouping.query_begin[i + 1],
+                  target.queries(target.tiles.wide), 1, grouping);
+    split_evenly(target, grouping);
+  }
+};
+
+/// Every node is read once for all queries below it, which costs a partial result per query and node.
+struct ShareEveryNode {
+  constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
+    order_requests(tree, [](int) { return false; }, grouping);
+    for (int const node : tree.parents_first()) {
+      int const begin = grouping.query_begin[grouping.node_begin[node]];
+      append_path(tree, tree.parent(node), node, begin, begin + tree.queries_under(node),
+                  target.queries(target.tiles.wide), 1, grouping);
+    }
+    split_evenly(target, grouping);
+  }
+};
+
+}  // namespace fasttree

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Depth-first order of requests: the requests under a node are one interval of it, so that a plan names
+// any subtree's requests by two numbers. A node's own requests come first, then those of its children;
+// a planner may ask for some children to come last, which makes the others an interval as well.
+
+#include <vector>
+
+#include <fasttree/tree/prefix_tree.hpp>
+
+namespace fasttree {
+
+/// Puts the requests of `tree` into depth-first order. Linear time, no recursion.
+///
+/// \param comes_last  comes_last(child): whether a child comes after its siblings
+/// \param order       out: position -> request; its memory is reused
+/// \param node_begin  out: node -> position of the first request on it or below it; likewise
+template <class ComesLast>
+constexpr void depth_first_order(PrefixTree const& tree, ComesLast comes_last,
+                                 std::vector<int>& order, std::vector<int>& node_begin) {
+  order.resize(tree.requests());
+  node_begin.resize(tree.nodes());
+  int next_tree = 0;
+  for (int const node : tree.parents_first()) {
+    if (tree.parent(node) == PrefixTree::no_parent) {
+      node_begin[node] = next_tree;
+      next_tree += tree.requests_under(node);
+    }
+    int next = node_begin[node];
+    for (int const request : tree.requests_on(node)) order[next++] = request;
+    for (bool const last : {false, true}) {
+      for (int const child : tree.children(node)) {
+        if (comes_last(child) != last) continue;
+        node_begin[child] = next;
+        next += tree.requests_under(child);
+      }
+    }
+  }
+}
+
+}  // namespace fasttree
