@@ -60,7 +60,8 @@ std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Back
 /// A workspace in memory of the caller's: for several plans, make it for the largest.
 /// Errors: `Error` where a plan's `workspace_bytes` do not fit, or memory is not aligned to 64 bytes.
 template <class Space, class Shape, class Backend>
-Workspace<Space> make_workspace(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+Workspace<Space> make_workspace(Space const& space,
+                                AttentionPlan<Space, Shape, Backend> const& plan,
                                 typename Workspace<Space>::Memory memory) {
   require(memory.extent(0) >= workspace_bytes(space, plan), "make_workspace", "memory.extent(0)",
           workspace_bytes(space, plan), memory.extent(0));

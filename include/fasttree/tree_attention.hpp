@@ -81,8 +81,8 @@ template <class Space, class Shape, class Backend, KVCache Cache, class Queries,
 void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                     Queries const& queries, Cache const& cache, Output const& output,
                     Workspace<Space> const& workspace) {
-  detail::tree_attention(space, plan, queries, cache, output,
-                         StridedArray<NaturalLogSumExp, 2>{}, workspace);
+  detail::tree_attention(space, plan, queries, cache, output, StridedArray<NaturalLogSumExp, 2>{},
+                         workspace);
 }
 
 /// The same with log-sum-exps as a second output: (tree.queries(), query_heads) of LogSumExp in the base
@@ -92,11 +92,12 @@ template <class Space, class Shape, class Backend, KVCache Cache, class Queries,
 void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                     Queries const& queries, Cache const& cache, Output const& output,
                     LogSumExps const& log_sum_exps, Workspace<Space> const& workspace) {
-  static_assert(requires { ElementOf<LogSumExps>::base; },
-                "fasttree::tree_attention: log_sum_exps must hold NaturalLogSumExp or "
-                "BinaryLogSumExp: the base is part of the type");
-  detail::tree_attention(space, plan, queries, cache, output,
-                         strided<Space, 2>(log_sum_exps), workspace);
+  static_assert(
+      requires { ElementOf<LogSumExps>::base; },
+      "fasttree::tree_attention: log_sum_exps must hold NaturalLogSumExp or "
+      "BinaryLogSumExp: the base is part of the type");
+  detail::tree_attention(space, plan, queries, cache, output, strided<Space, 2>(log_sum_exps),
+                         workspace);
 }
 
 }  // namespace fasttree

@@ -11,7 +11,8 @@ namespace fasttree {
 template <Element ElementType>
 class ContiguousCache : public detail::KeyValueRows<ElementType> {
  public:
-  ContiguousCache(StridedArray<ElementType const, 3> keys, StridedArray<ElementType const, 3> values)
+  ContiguousCache(StridedArray<ElementType const, 3> keys,
+                  StridedArray<ElementType const, 3> values)
       : detail::KeyValueRows<ElementType>("ContiguousCache", keys, values) {}
 
   KOKKOS_FORCEINLINE_FUNCTION std::int64_t locate(std::int64_t slot) const { return slot; }

@@ -13,7 +13,8 @@ class IndexedCache : public detail::KeyValueRows<ElementType> {
  public:
   IndexedCache(StridedArray<ElementType const, 3> keys, StridedArray<ElementType const, 3> values,
                StridedArray<Index const, 1> row_of_slot)
-      : detail::KeyValueRows<ElementType>("IndexedCache", keys, values), row_of_slot_(row_of_slot) {}
+      : detail::KeyValueRows<ElementType>("IndexedCache", keys, values),
+        row_of_slot_(row_of_slot) {}
 
   KOKKOS_FORCEINLINE_FUNCTION std::int64_t locate(std::int64_t slot) const {
     return row_of_slot_(slot);
@@ -28,7 +29,8 @@ class IndexedCache : public detail::KeyValueRows<ElementType> {
 /// exist (it is read on the device and not checked here).
 /// Errors: `Error` where the last stride is not 1 or the arrays disagree. Copies nothing.
 template <class Space, class Keys, class Values, class RowOfSlot>
-auto make_indexed_cache(Space const&, Keys const& keys, Values const& values, RowOfSlot const& row_of_slot) {
+auto make_indexed_cache(Space const&, Keys const& keys, Values const& values,
+                        RowOfSlot const& row_of_slot) {
   using Stored = std::remove_const_t<ElementOf<Keys>>;
   using Index = std::remove_const_t<ElementOf<RowOfSlot>>;
   return IndexedCache<Stored, Index>(as_const(strided<Space, 3>(keys)),

@@ -17,16 +17,14 @@ namespace fasttree {
 /// head_dim (value_dim) contiguous elements of the key (value). Copied by value into kernels.
 template <class Cache>
 concept KVCache = Element<typename Cache::element_type> &&
-                  requires(Cache const& cache, std::int64_t slot, int head) {
-                    { cache.key(cache.locate(slot), head) }
-                        -> std::same_as<typename Cache::element_type const*>;
-                    { cache.value(cache.locate(slot), head) }
-                        -> std::same_as<typename Cache::element_type const*>;
-                    { cache.slots() } -> std::same_as<std::int64_t>;
-                    { cache.kv_heads() } -> std::same_as<int>;
-                    { cache.head_dim() } -> std::same_as<int>;
-                    { cache.value_dim() } -> std::same_as<int>;
-                  };
+    requires(Cache const& cache, std::int64_t slot, int head) {
+  { cache.key(cache.locate(slot), head) } -> std::same_as<typename Cache::element_type const*>;
+  { cache.value(cache.locate(slot), head) } -> std::same_as<typename Cache::element_type const*>;
+  { cache.slots() } -> std::same_as<std::int64_t>;
+  { cache.kv_heads() } -> std::same_as<int>;
+  { cache.head_dim() } -> std::same_as<int>;
+  { cache.value_dim() } -> std::same_as<int>;
+};
 
 namespace detail {
 
@@ -37,11 +35,10 @@ void validate_cache(char const* function, StridedArray<T, Rank> const& keys,
                     StridedArray<T, Rank> const& values) {
   for (auto const* array : {&keys, &values})
     if (array->strides[Rank - 1] != 1 && array->extents[Rank - 1] > 1)
-      fail(function, (array == &keys ? "keys.stride(" : "values.stride(") +
-                         std::to_string(Rank - 1) + ")",
-           1, array->strides[Rank - 1]);
-  for (int i = 0; i < Rank - 1; ++i)
-    require_extent(values, i, keys.extents[i], function, "values");
+      fail(function,
+           (array == &keys ? "keys.stride(" : "values.stride(") + std::to_string(Rank - 1) + ")", 1,
+           array->strides[Rank - 1]);
+  for (int i = 0; i < Rank - 1; ++i) require_extent(values, i, keys.extents[i], function, "values");
 }
 
 /// Rows of keys (rows, kv_heads, head_dim) and of values (rows, kv_heads, value_dim), located by their

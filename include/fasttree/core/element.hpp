@@ -32,12 +32,12 @@ struct half {
     std::uint32_t const all = __builtin_bit_cast(std::uint32_t, value);
     std::uint32_t const sign = (all >> 16) & 0x8000u;
     std::uint32_t const magnitude = all & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);  // nan
+    if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // nan
     if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // above 65504
     if (magnitude < 0x38800000u) {  // subnormal: adding 0.5 aligns and rounds the mantissa
       float const aligned = __builtin_bit_cast(float, magnitude) + 0.5f;
-      return static_cast<std::uint16_t>(
-          sign | (__builtin_bit_cast(std::uint32_t, aligned) - 0x3f000000u));
+      return static_cast<std::uint16_t>(sign |
+                                        (__builtin_bit_cast(std::uint32_t, aligned) - 0x3f000000u));
     }
     std::uint32_t const odd = (magnitude >> 13) & 1u;
     return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
@@ -65,7 +65,8 @@ struct bfloat16 {
 
 /// What keys, values, queries and outputs may be stored in.
 template <class T>
-concept Element = std::is_same_v<T, float> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
+concept Element =
+    std::is_same_v<T, float> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
 
 /// The name of an element type, for messages and results files.
 template <Element T>

@@ -20,7 +20,7 @@ namespace fasttree {
 template <class Space>
 inline constexpr bool runs_on_host =
     Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
-                               typename Space::memory_space>::accessible &&
-    std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+                               typename Space::memory_space>::accessible&&
+        std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
 }  // namespace fasttree

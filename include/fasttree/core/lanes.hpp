@@ -5,18 +5,28 @@
 // vector code on every version of both and not a hope in an optimiser.
 // The number of lanes is part of every type: translation units built for different CPUs do not mix.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
+
+#if defined(__AVX2__) && defined(__F16C__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#define FASTTREE_AVX2_CONVERSIONS 1
+#endif
 
 #include <fasttree/core/element.hpp>
 #include <fasttree/core/kokkos.hpp>
 
 namespace fasttree {
 
-/// Floats in a SIMD register of the CPU that this translation unit is compiled for.
-#if defined(__AVX512F__)
+/// Floats in a SIMD register of the CPU that this translation unit is compiled for; 1 under nvcc, which
+/// has no vector types in functions that it also compiles for the device.
+#if defined(__CUDACC__)
+inline constexpr int native_lanes = 1;
+#elif defined(__AVX512F__)
 inline constexpr int native_lanes = 16;
 #elif defined(__AVX__)
 inline constexpr int native_lanes = 8;
@@ -26,7 +36,9 @@ inline constexpr int native_lanes = 4;
 
 /// The name of that instruction set, for results files.
 constexpr char const* native_lanes_name() {
-#if defined(__AVX512F__)
+#if defined(__CUDACC__)
+  return "scalar";
+#elif defined(__AVX512F__)
   return "AVX-512";
 #elif defined(__AVX2__) && defined(__FMA__)
   return "AVX2 + FMA";
@@ -75,12 +87,25 @@ KOKKOS_FORCEINLINE_FUNCTION IntegerLanes<N> load(std::int32_t const* from) {
   return value;
 }
 
-/// N 16-bit elements from memory, as floats.
+/// N 16-bit elements from memory, as floats. Where x86 has the instruction it is named: GCC does not
+/// find it from the general form.
 template <int N, class Stored>
-  requires(sizeof(Stored) == 2)
-KOKKOS_FORCEINLINE_FUNCTION Lanes<N> load(Stored const* from) {
+requires(sizeof(Stored) == 2) KOKKOS_FORCEINLINE_FUNCTION Lanes<N> load(Stored const* from) {
   if constexpr (N == 1) {
     return static_cast<float>(*from);
+#if defined(FASTTREE_AVX2_CONVERSIONS)
+  } else if constexpr (N == 8) {
+    __m128i const narrow = _mm_loadu_si128(reinterpret_cast<__m128i const*>(from));
+    if constexpr (std::is_same_v<Stored, half>) return _mm256_cvtph_ps(narrow);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16));
+#endif
+#if defined(FASTTREE_AVX2_CONVERSIONS) && defined(__AVX512F__)
+  } else if constexpr (N == 16) {
+    __m256i const narrow = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(from));
+    if constexpr (std::is_same_v<Stored, half>) return _mm512_maskz_cvtph_ps(0xffff, narrow);
+    return _mm512_castsi512_ps(
+        _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, narrow), 16));
+#endif
   } else {
     typename detail::Vector<std::uint16_t, N>::type narrow;
     std::memcpy(&narrow, from, sizeof(narrow));
@@ -103,10 +128,67 @@ KOKKOS_FORCEINLINE_FUNCTION void store(Lanes<N> const& value, float* to) {
   std::memcpy(to, &value, sizeof(value));
 }
 
+/// Has the compiler keep a value in a register: GCC would rather read it from memory at each use, and two
+/// loads a cycle then bound what two multiply-adds a cycle could do.
+template <class V>
+KOKKOS_FORCEINLINE_FUNCTION void keep_in_register([[maybe_unused]] V& value) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  if constexpr (sizeof(V) > sizeof(float)) asm("" : "+v"(value));
+#endif
+}
+
+/// Asks for the cache line at an address, which need not be one of ours.
+KOKKOS_FORCEINLINE_FUNCTION void prefetch([[maybe_unused]] void const* address) {
+#if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  __builtin_prefetch(address, 0, 2);
+#endif
+}
+
 /// The larger of both, lane by lane; b where a is nan.
 template <class V>
 KOKKOS_FORCEINLINE_FUNCTION V larger(V const& a, V const& b) {
   return a > b ? a : b;
+}
+
+namespace detail {
+
+template <int Stride, class V, std::size_t... L>
+KOKKOS_FORCEINLINE_FUNCTION V add_crosswise(V const& a, V const& b, std::index_sequence<L...>) {
+  constexpr int n = sizeof...(L);
+  return __builtin_shufflevector(a, b, ((L & Stride) ? n + L : L)...) +
+         __builtin_shufflevector(a, b, ((L & Stride) ? n + (L ^ Stride) : (L ^ Stride))...);
+}
+
+template <int Stride, class V, std::size_t... L>
+KOKKOS_FORCEINLINE_FUNCTION V swap_lanes(V const& a, std::index_sequence<L...>) {
+  return __builtin_shufflevector(a, a, (L ^ Stride)...);
+}
+
+}  // namespace detail
+
+/// Lane l of the result: the sum over all lanes of values[l]. Overwrites `values`.
+template <int N>
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> sums_of(Lanes<N> (&values)[N]) {
+  // Each round folds lanes `Stride` apart, of one value into the lower and of another into the upper.
+  auto const fold = [&]<int Stride>(auto const& self, std::integral_constant<int, Stride>) {
+    FASTTREE_UNROLL
+    for (int i = 0; i < Stride; ++i)
+      values[i] = detail::add_crosswise<Stride>(values[i], values[i + Stride],
+                                                std::make_index_sequence<N>{});
+    if constexpr (Stride > 1) self(self, std::integral_constant<int, Stride / 2>{});
+  };
+  fold(fold, std::integral_constant<int, N / 2>{});
+  return values[0];
+}
+
+/// Lane l of the result: what `combine` makes of all lanes that are l modulo `Period`, a power of two.
+template <int N, int Period, class Combine>
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> across_lanes(Lanes<N> value, Combine const& combine) {
+  if constexpr (Period < N) {
+    value = combine(value, detail::swap_lanes<Period>(value, std::make_index_sequence<N>{}));
+    return across_lanes<N, 2 * Period>(value, combine);
+  }
+  return value;
 }
 
 /// 2^x for x <= 127, to 2 units in the last place; 0 below -126, nan for nan.
@@ -121,8 +203,8 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2(Lanes<N> const& x) {
   p = p * f + 0.240226508f;
   p = p * f + 0.693147188f;
   p = p * f + 1.f;
-  auto const power =
-      __builtin_bit_cast(Lanes<N>, (__builtin_bit_cast(IntegerLanes<N>, shifted) << 23) + 0x3f800000);
+  auto const power = __builtin_bit_cast(
+      Lanes<N>, (__builtin_bit_cast(IntegerLanes<N>, shifted) << 23) + 0x3f800000);
   return x < -126.f ? Lanes<N>{} : p * power;
 }
 

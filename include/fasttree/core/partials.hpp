@@ -30,7 +30,8 @@ Partials<Space, Base> make_partials(Space const& space, int rows, int query_head
       view_alloc(space, WithoutInitializing, "fasttree::partials::outputs"), rows, query_heads,
       value_dim);
   result.log_sum_exps = decltype(Result::log_sum_exps)(
-      view_alloc(space, WithoutInitializing, "fasttree::partials::log_sum_exps"), rows, query_heads);
+      view_alloc(space, WithoutInitializing, "fasttree::partials::log_sum_exps"), rows,
+      query_heads);
   return result;
 }
 
@@ -56,7 +57,8 @@ void merge(Space const& space, Partials<Space, Base> const& a, Partials<Space, B
       Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, rows),
       KOKKOS_LAMBDA(std::int64_t row) {
         auto const query = row / heads, head = row % heads;
-        auto const weights = merge_weights(a.log_sum_exps(query, head), b.log_sum_exps(query, head));
+        auto const weights =
+            merge_weights(a.log_sum_exps(query, head), b.log_sum_exps(query, head));
         for (std::size_t i = 0; i < a.outputs.extent(2); ++i)
           a.outputs(query, head, i) =
               merge_outputs(weights, a.outputs(query, head, i), b.outputs(query, head, i));

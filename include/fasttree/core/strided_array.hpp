@@ -20,8 +20,8 @@ struct StridedArray {
   std::int64_t strides[Rank] = {};
 
   template <class... Indices>
-    requires(sizeof...(Indices) == Rank)
-  KOKKOS_FORCEINLINE_FUNCTION T& operator()(Indices... indices) const {
+  requires(sizeof...(Indices) == Rank) KOKKOS_FORCEINLINE_FUNCTION T& operator()(
+      Indices... indices) const {
     std::int64_t const all[] = {static_cast<std::int64_t>(indices)...};
     std::int64_t offset = 0;
     for (int i = 0; i < Rank; ++i) offset += all[i] * strides[i];
@@ -36,7 +36,7 @@ struct ArrayElement {  // a Kokkos::View before 5.0
   using type = typename Array::value_type;
 };
 template <class Array>
-  requires requires { typename Array::element_type; }
+requires requires { typename Array::element_type; }
 struct ArrayElement<Array> {
   using type = typename Array::element_type;
 };

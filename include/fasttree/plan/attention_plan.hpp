@@ -44,7 +44,8 @@ class DeviceArray {
     } else {
       if (memory_.extent(0) < host.size())
         memory_ = Kokkos::View<T*, Space>(
-            Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)), host.size());
+            Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)),
+            host.size());
       if (!host.empty())
         Kokkos::deep_copy(
             space, Kokkos::subview(memory_, std::make_pair(std::size_t{0}, host.size())),

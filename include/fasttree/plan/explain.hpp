@@ -18,17 +18,17 @@ namespace fasttree {
 /// What one call of attention moves and computes by a plan, over all heads.
 struct PlanSummary {
   std::int64_t queries = 0, wide_items = 0, narrow_items = 0;
-  std::int64_t unique_keys = 0;     ///< distinct keys that some query attends to
-  std::int64_t keys_read = 0;       ///< keys that items read: with re-reads, once per item
-  std::int64_t path_keys = 0;       ///< keys that attention without sharing would read
-  std::int64_t key_bytes = 0;       ///< of keys_read, keys and values
+  std::int64_t unique_keys = 0;  ///< distinct keys that some query attends to
+  std::int64_t keys_read = 0;    ///< keys that items read: with re-reads, once per item
+  std::int64_t path_keys = 0;    ///< keys that attention without sharing would read
+  std::int64_t key_bytes = 0;    ///< of keys_read, keys and values
   std::int64_t unique_key_bytes = 0;
   std::int64_t path_key_bytes = 0;
-  std::int64_t query_bytes = 0;     ///< queries read and outputs written, once each
-  std::int64_t partials = 0;        ///< partial results, each of all query heads
-  std::int64_t partial_bytes = 0;   ///< written and read back
-  double row_padding = 0;           ///< share of tile rows that hold no query
-  double key_padding = 0;           ///< share of tile keys beyond the end of an item's range
+  std::int64_t query_bytes = 0;    ///< queries read and outputs written, once each
+  std::int64_t partials = 0;       ///< partial results, each of all query heads
+  std::int64_t partial_bytes = 0;  ///< written and read back
+  double row_padding = 0;          ///< share of tile rows that hold no query
+  double key_padding = 0;          ///< share of tile keys beyond the end of an item's range
 };
 
 /// Counts what `plan` will do. Time: linear in its items and their ranges.
@@ -113,7 +113,8 @@ std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
   detail::append_line(text, "  work items   %lld wide (up to %d rows), %lld narrow (up to %d rows)",
                       number(sum.wide_items), tables.tiles.wide.query_rows,
                       number(sum.narrow_items), tables.tiles.narrow.query_rows);
-  detail::append_line(text, "  keys         %lld distinct, read %.2f times; without sharing %.2f times",
+  detail::append_line(text,
+                      "  keys         %lld distinct, read %.2f times; without sharing %.2f times",
                       number(sum.unique_keys), ratio(sum.keys_read, sum.unique_keys),
                       ratio(sum.path_keys, sum.unique_keys));
   detail::append_line(text, "  key bytes    %.2f MB predicted; at least %.2f, without sharing %.2f",
@@ -127,8 +128,8 @@ std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
                       100 * sum.row_padding, 100 * sum.key_padding);
   for (EdgeDecision const& edge : detail::weightiest(tables.decisions, 8))
     detail::append_line(text, "  node %d: %s its parent's %d keys, cost %.4g (%s %.4g)", edge.node,
-                        edge.together ? "reads" : "leaves to its parent's group",
-                        edge.parent_keys, edge.together ? edge.cost_together : edge.cost_apart,
+                        edge.together ? "reads" : "leaves to its parent's group", edge.parent_keys,
+                        edge.together ? edge.cost_together : edge.cost_apart,
                         edge.together ? "apart" : "together",
                         edge.together ? edge.cost_apart : edge.cost_together);
   return text;

@@ -20,14 +20,14 @@ struct KeyGroup {
 
 /// A policy's decision, and the memory in which the next one is made.
 struct Grouping {
-  Tiles tiles;                           ///< those that the groups are meant for
-  std::vector<int> request_order;        ///< depth-first position -> request
-  std::vector<int> node_begin;           ///< node -> position of the first request under it
-  std::vector<int> query_begin;          ///< position, and one more -> number of its first query
+  Tiles tiles;                     ///< those that the groups are meant for
+  std::vector<int> request_order;  ///< depth-first position -> request
+  std::vector<int> node_begin;     ///< node -> position of the first request under it
+  std::vector<int> query_begin;    ///< position, and one more -> number of its first query
   std::vector<KeyGroup> groups;
   std::vector<KeyRange> ranges;
-  std::vector<EdgeDecision> decisions;   ///< for `explain`; may stay empty
-  std::vector<int> items_of_query;       ///< scratch of build_plan
+  std::vector<EdgeDecision> decisions;  ///< for `explain`; may stay empty
+  std::vector<int> items_of_query;      ///< scratch of build_plan
 
   constexpr void clear() {
     for (auto* array : {&request_order, &node_begin, &query_begin, &items_of_query}) array->clear();
@@ -40,9 +40,9 @@ struct Grouping {
 /// The machine and the heads that a plan is made for.
 struct PlanTarget {
   Tiles tiles;
-  int group = 1;     ///< query heads per KV head
+  int group = 1;  ///< query heads per KV head
   int kv_heads = 1;
-  int slots = 1;     ///< work items that run at once
+  int slots = 1;  ///< work items that run at once
 
   /// Queries that fit a tile: at least one, so that any ratio of heads has a plan.
   constexpr int queries(TilePolicy const& tile) const {

@@ -25,18 +25,18 @@ struct EdgeDecision {
 
 /// Work items and what surrounds them. Queries are numbered in depth-first order.
 struct PlanTables {
-  Tiles tiles;                      ///< those that the planner used: a planner may do with one
-  std::vector<int> query_order;     ///< depth-first number -> row of the query and output arrays
-  std::vector<int> visible_keys;    ///< per query: how many keys of its path it sees
+  Tiles tiles;                    ///< those that the planner used: a planner may do with one
+  std::vector<int> query_order;   ///< depth-first number -> row of the query and output arrays
+  std::vector<int> visible_keys;  ///< per query: how many keys of its path it sees
   std::vector<WorkItem> items;
   std::vector<KeyRange> ranges;
-  std::vector<int> merge_queries;   ///< queries that no item writes: merged, or without any key
-  std::vector<int> merge_begin;     ///< query, and one more -> its partial results in the next array
+  std::vector<int> merge_queries;  ///< queries that no item writes: merged, or without any key
+  std::vector<int> merge_begin;    ///< query, and one more -> its partial results in the next array
   std::vector<int> merge_partials;  ///< partial results, in the order in which they are merged
   int partials = 0;                 ///< partial results, each of all query heads
   std::int64_t slots = 0;           ///< that the cache must have
   std::int64_t unique_keys = 0;     ///< of nodes that some request attends to
-  std::int64_t path_keys = 0;       ///< the same, counted once per query: what no sharing would read
+  std::int64_t path_keys = 0;  ///< the same, counted once per query: what no sharing would read
   std::vector<EdgeDecision> decisions;
 
   constexpr std::span<KeyRange const> ranges_of(WorkItem const& item) const {

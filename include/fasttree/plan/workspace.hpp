@@ -32,9 +32,9 @@ struct WorkspaceLayout {
   constexpr WorkspaceLayout(std::size_t partials, std::size_t query_heads, std::size_t value_dim,
                             std::size_t teams, std::size_t scratch_bytes)
       : partial_outputs(round_up(sizeof(WorkQueue), alignment)),
-        partial_log_sum_exps(partial_outputs + round_up(partials * query_heads * value_dim *
-                                                            sizeof(float),
-                                                        alignment)),
+        partial_log_sum_exps(
+            partial_outputs +
+            round_up(partials * query_heads * value_dim * sizeof(float), alignment)),
         scratch(partial_log_sum_exps + round_up(partials * query_heads * sizeof(float), alignment)),
         bytes(scratch + teams * round_up(scratch_bytes, alignment)) {}
 };

@@ -15,7 +15,8 @@ namespace fasttree {
 
 namespace detail {
 
-constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping, PlanTables& tables) {
+constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
+                              PlanTables& tables) {
   for (int const request : grouping.request_order) {
     int const node = tree.request(request).node;
     int const path = tree.path_length(node), queries = tree.request(request).query_length;
@@ -53,10 +54,10 @@ constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, int na
     for (int begin = group.query_begin; begin < group.query_end; begin += group.queries_per_item) {
       int const end = std::min(begin + group.queries_per_item, group.query_end);
       if ((end - begin > narrow_queries) != wide) continue;
-      bool const has_keys = std::any_of(
-          tables.ranges.begin() + range_begin, tables.ranges.end(), [&](KeyRange const& piece) {
-            return piece.query_begin < end && piece.query_end > begin;
-          });
+      bool const has_keys = std::any_of(tables.ranges.begin() + range_begin, tables.ranges.end(),
+                                        [&](KeyRange const& piece) {
+                                          return piece.query_begin < end && piece.query_end > begin;
+                                        });
       if (!has_keys) continue;
       tables.items.push_back({begin, end, range_begin, range_end, WorkItem::direct});
       used = true;

@@ -15,7 +15,8 @@ struct PaperCosts {
 
   /// Padding of `queries` queries of `group` rows against `keys` keys, in tiles of `tile_queries`
   /// queries and `tile_keys` keys.
-  constexpr double padding(int tile_queries, int tile_keys, int group, int queries, int keys) const {
+  constexpr double padding(int tile_queries, int tile_keys, int group, int queries,
+                           int keys) const {
     int const padded_queries = round_up(queries, tile_queries) - queries;
     int const padded_keys = tile_keys > keys ? tile_keys - keys : 0;
     return alpha * padded_queries * group * keys + beta * padded_keys * queries * group;

@@ -73,9 +73,8 @@ struct GreedyEdges {
         double const together = padding(target, tiles, above.queries - queries, above.keys) +
                                 padding(target, tiles, queries, keys + above.keys);
         bool const join = apart > together;
-        decisions[child] = {child,      queries, join ? keys + above.keys : keys,
-                            above.keys, apart,   together,
-                            join};
+        decisions[child] = {child,    queries, join ? keys + above.keys : keys, above.keys, apart,
+                            together, join};
         if (join) above.queries -= queries;
       }
     }
@@ -101,7 +100,8 @@ struct GreedyEdges {
   static constexpr void append_groups(PrefixTree const& tree, PlanTarget const& target,
                                       std::array<int, 2> const& pieces, Grouping& grouping) {
     auto const& decisions = grouping.decisions;
-    order_requests(tree, [&](int child) { return decisions[child].together; }, grouping);
+    order_requests(
+        tree, [&](int child) { return decisions[child].together; }, grouping);
     for (int node = 0; node < tree.nodes(); ++node) {
       int const queries = decisions[node].queries;
       if (queries == 0) continue;

@@ -16,11 +16,11 @@ namespace fasttree {
 /// A planner policy groups the queries of a tree for a machine: it calls `order_requests`, then fills
 /// the groups so that each pair of a query and a key on its path is in exactly one of them.
 template <class Policy>
-concept PlannerPolicy =
-    std::copy_constructible<Policy> && requires(Policy const& policy, PrefixTree const& tree,
-                                                PlanTarget const& target, Grouping& grouping) {
-      policy.group(tree, target, grouping);
-    };
+concept PlannerPolicy = std::copy_constructible<Policy> &&
+    requires(Policy const& policy, PrefixTree const& tree, PlanTarget const& target,
+             Grouping& grouping) {
+  policy.group(tree, target, grouping);
+};
 
 /// Orders requests depth-first into an empty grouping and numbers their queries. `comes_last(child)`:
 /// whether a child comes after its siblings.
@@ -61,7 +61,8 @@ constexpr void append_path(PrefixTree const& tree, int above, int bottom, int qu
 /// Attention as systems without sharing do it: each request reads its whole path.
 struct NoSharing {
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
-    order_requests(tree, [](int) { return false; }, grouping);
+    order_requests(
+        tree, [](int) { return false; }, grouping);
     for (int i = 0; i < tree.requests(); ++i)
       append_path(tree, PrefixTree::no_parent, tree.request(grouping.request_order[i]).node,
                   grouping.query_begin[i], grouping.query_begin[i + 1],
@@ -73,7 +74,8 @@ struct NoSharing {
 /// Every node is read once for all queries below it, which costs a partial result per query and node.
 struct ShareEveryNode {
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
-    order_requests(tree, [](int) { return false; }, grouping);
+    order_requests(
+        tree, [](int) { return false; }, grouping);
     for (int const node : tree.parents_first()) {
       int const begin = grouping.query_begin[grouping.node_begin[node]];
       append_path(tree, tree.parent(node), node, begin, begin + tree.queries_under(node),

@@ -143,8 +143,7 @@ class PrefixTree {
     for (int const node : parents_first_) reached[node] = true;
     int lost = 0;
     while (reached[lost]) ++lost;
-    fail("PrefixTree", "parents", "a forest",
-         "a cycle on or above node " + std::to_string(lost));
+    fail("PrefixTree", "parents", "a forest", "a cycle on or above node " + std::to_string(lost));
   }
 
   constexpr void place_keys(int slot_alignment) {

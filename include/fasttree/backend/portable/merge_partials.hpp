@@ -42,7 +42,8 @@ class MergePartials {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
     float top = -infinity;
-    for (int i = begin; i < end; ++i) top = larger(partials.log_sum_exps[partial(i, head)].value, top);
+    for (int i = begin; i < end; ++i)
+      top = larger(partials.log_sum_exps[partial(i, head)].value, top);
     float sum = 0.f;
     Lanes<N> output[pieces] = {};
     for (int i = begin; i < end; ++i) {

@@ -6,9 +6,11 @@
 //     S = K Q^T,  m' = max(m, S),  P = 2^(S - m'),  l' = l 2^(m - m') + sum P,  O' = O 2^(m - m') + V^T P
 // Queries carry softmax_scale * log2(e), so that logits are in base 2.
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
+#include <fasttree/backend/portable/key_rows.hpp>
 #include <fasttree/backend/portable/tiles.hpp>
 #include <fasttree/core/lanes.hpp>
 
@@ -54,7 +56,10 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_keys(float const* keys, float const* q
   for (int d = 0; d < HeadDim; ++d) {
     Lanes<N> query[Vectors];
     FASTTREE_UNROLL
-    for (int v = 0; v < Vectors; ++v) query[v] = load<N>(queries + d * width + v * N);
+    for (int v = 0; v < Vectors; ++v) {
+      query[v] = load<N>(queries + d * width + v * N);
+      keep_in_register(query[v]);
+    }
     FASTTREE_UNROLL
     for (int k = 0; k < step<Vectors>; ++k) {
       float const key = keys[k * HeadDim + d];
@@ -63,9 +68,8 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_keys(float const* keys, float const* q
     }
   }
   FASTTREE_UNROLL
-  for (int k = 0; k < step<Vectors>; ++k)
-    FASTTREE_UNROLL
-    for (int v = 0; v < Vectors; ++v) store<N>(sum[k][v], scores + k * width + v * N);
+  for (int k = 0; k < step<Vectors>; ++k) FASTTREE_UNROLL
+  for (int v = 0; v < Vectors; ++v) store<N>(sum[k][v], scores + k * width + v * N);
 }
 
 /// outputs(d, row) = outputs(d, row) * correction(row) + sum over keys of value times score, for `step`
@@ -80,7 +84,10 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
   for (int k = 0; k < count; ++k) {
     Lanes<N> score[Vectors];
     FASTTREE_UNROLL
-    for (int v = 0; v < Vectors; ++v) score[v] = load<N>(panel.scores + k * width + v * N);
+    for (int v = 0; v < Vectors; ++v) {
+      score[v] = load<N>(panel.scores + k * width + v * N);
+      keep_in_register(score[v]);
+    }
     FASTTREE_UNROLL
     for (int d = 0; d < step<Vectors>; ++d) {
       float const value = values[k * ValueDim + d];
@@ -95,12 +102,11 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
     }
   }
   FASTTREE_UNROLL
-  for (int d = 0; d < step<Vectors>; ++d)
-    FASTTREE_UNROLL
-    for (int v = 0; v < Vectors; ++v) {
-      float* const output = outputs + d * width + v * N;
-      store<N>(load<N>(output) * correction[v] + sum[d][v], output);
-    }
+  for (int d = 0; d < step<Vectors>; ++d) FASTTREE_UNROLL
+  for (int v = 0; v < Vectors; ++v) {
+    float* const output = outputs + d * width + v * N;
+    store<N>(load<N>(output) * correction[v] + sum[d][v], output);
+  }
 }
 
 /// Turns the scores of N rows into weights 2^(score - maximum), updates maxima and sums, and returns the
@@ -135,17 +141,21 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int
 }
 
 /// Lets the rows of a panel attend to the keys of a tile; `Vectors` registers hold all its rows.
-template <int N, int Vectors, int HeadDim, int ValueDim, bool Masked>
-KOKKOS_INLINE_FUNCTION void attend(Panel<N> const& panel, KeyTile const& tile) {
-  for (int k = 0; k < tile.count; k += step<Vectors>)
+template <int N, int Vectors, int HeadDim, int ValueDim, bool Masked, class Stored>
+KOKKOS_INLINE_FUNCTION void attend(Panel<N> const& panel, KeyTile const& tile,
+                                   KeyRows<Stored> const& ahead) {
+  for (int k = 0; k < tile.count; k += step<Vectors>) {
+    prefetch_part<HeadDim>(ahead.keys, ahead.count, k, k + step<Vectors>, tile.count);
     multiply_keys<N, Vectors, HeadDim>(tile.keys + k * HeadDim, panel.queries,
                                        panel.scores + k * Panel<N>::width);
+  }
   Lanes<N> correction[Vectors];
-  for (int v = 0; v < Vectors; ++v)
-    correction[v] = weigh<N, Masked>(panel, tile.count, v * N);
-  for (int d = 0; d < ValueDim; d += step<Vectors>)
+  for (int v = 0; v < Vectors; ++v) correction[v] = weigh<N, Masked>(panel, tile.count, v * N);
+  for (int d = 0; d < ValueDim; d += step<Vectors>) {
+    prefetch_part<ValueDim>(ahead.values, ahead.count, d, d + step<Vectors>, ValueDim);
     multiply_values<N, Vectors, ValueDim, Masked>(tile.values + d, tile.count, panel, correction,
                                                   panel.outputs + d * Panel<N>::width);
+  }
 }
 
 }  // namespace fasttree::portable

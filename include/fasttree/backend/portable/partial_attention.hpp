@@ -1,60 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Partial attention on any Kokkos execution space: the readable specification of what a backend does,
-// and the fast path on hosts. Persistent teams take (work item, KV head) pairs from one queue; an item's
-// query rows are packed into panels once, keys and values pass by in tiles, staged as floats.
+// and the fast path on hosts. Persistent teams take tasks, (work item, KV head) pairs, from one queue; an
+// item's query rows are packed once, its keys and values pass by in tiles. Rows lie in panels with a lane
+// for each (panel.hpp), or, where there are few, with lanes along head_dim (narrow.hpp).
+// A team sees one stream of tiles across its tasks: while one is computed with, the next is fetched.
+// Neighbouring tasks are KV heads of one item: in a cache in token order they share pages.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
 #include <fasttree/backend/backend.hpp>
+#include <fasttree/backend/portable/narrow.hpp>
 #include <fasttree/backend/portable/panel.hpp>
+#include <fasttree/backend/portable/scratch.hpp>
 #include <fasttree/backend/portable/tiles.hpp>
 
 namespace fasttree::portable {
 
-/// The scratch of one team, as offsets in floats; see Panel for what the parts hold.
-template <class Shape, int N, int TeamSize>
-struct Scratch {
-  static constexpr int width = Panel<N>::width;
-
-  int panels;
-  int key_rows;
-
-  constexpr Scratch(int query_rows, int keys) : panels(ceil_div(query_rows, width)), key_rows(keys) {}
-
-  constexpr std::size_t queries() const { return 0; }
-  constexpr std::size_t outputs() const {
-    return queries() + std::size_t{1} * panels * Shape::head_dim * width;
-  }
-  constexpr std::size_t maxima() const {
-    return outputs() + std::size_t{1} * panels * Shape::value_dim * width;
-  }
-  constexpr std::size_t sums() const { return maxima() + panels * width; }
-  constexpr std::size_t visible() const { return sums() + panels * width; }
-  constexpr std::size_t limits() const { return visible() + panels * width; }
-  constexpr std::size_t row_queries() const { return limits() + panels * width; }
-  constexpr std::size_t scores() const { return row_queries() + panels * width; }
-  constexpr std::size_t keys() const { return scores() + TeamSize * key_rows * width; }
-  constexpr std::size_t values() const { return keys() + key_rows * Shape::head_dim; }
-  constexpr std::size_t floats() const { return values() + key_rows * Shape::value_dim; }
-};
-
-/// The kernel: teams of TeamSize threads, each with `scratch` memory of its own.
+/// The kernel: persistent teams, each with scratch memory of its own.
 template <class Space, class Shape, class Cache, class Output, LogBase Base>
 class PartialAttention {
  public:
   static constexpr int N = lanes<Space>;
+  static constexpr int M = narrow_lanes<N, Shape>;
+  static constexpr int width = Panel<N>::width;
+  static constexpr int head_dim = Shape::head_dim;
+  static constexpr int value_dim = Shape::value_dim;
   using TeamScratch = Scratch<Shape, N, team_size<Space>>;
   using Stored = typename Shape::element_type;
   using Policy = Kokkos::TeamPolicy<Space>;
   using Team = typename Policy::member_type;
-  static constexpr int width = Panel<N>::width;
-  static constexpr float log2_e = 1.44269504088896f;
 
   Shape shape;
-  TilePolicy tile;
+  TilePolicy tile_policy;
   PlanArrays plan;
   StridedArray<Stored const, 3> queries;
   Cache cache;
@@ -65,15 +46,38 @@ class PartialAttention {
   std::size_t scratch_stride;
 
   KOKKOS_INLINE_FUNCTION void operator()(Team const& team) const {
-    int const items = plan.counts->items;
-    for (;;) {
-      int task = 0;
-      Kokkos::single(
-          Kokkos::PerTeam(team),
-          [&](int& next) { next = Kokkos::atomic_fetch_add(&queue->next, 1); }, task);
-      if (task >= items * shape.kv_heads) break;
-      attend_item(team, plan.items[task % items], task / items);
-      team.team_barrier();
+    TeamScratch const memory = scratch_of(team);
+    Tile tile = first_tile(next_task(team));
+    int buffer = 0;
+    locate(team, memory, tile, buffer);
+    for (bool opens_task = true; tile.task < tasks(); buffer = 1 - buffer) {
+      Tile const ahead = following(team, tile);
+      locate(team, memory, ahead, 1 - buffer);
+      Task const task = task_of(tile.task);
+      bool const closes_task = ahead.task != tile.task;
+      if (N > 1 && task.rows <= narrow_rows) {
+        Kokkos::single(Kokkos::PerTeam(team), [&] {
+          if (opens_task) pack_narrow(memory, task);
+          attend_narrow(memory, task, tile, rows_of(memory, buffer, tile.count),
+                        rows_of(memory, 1 - buffer, ahead.count));
+          if (closes_task) write_narrow(memory, task);
+        });
+        team.team_barrier();
+      } else {
+        auto const each_panel = [&](auto const& body) {
+          Kokkos::parallel_for(Kokkos::TeamThreadRange(team, ceil_div(task.rows, width)), body);
+          team.team_barrier();
+        };
+        if (opens_task) each_panel([&](int panel) { pack_panel(team, memory, task, panel); });
+        KeyTile const keys = stage(team, memory, rows_of(memory, buffer, tile.count));
+        each_panel([&](int panel) {
+          attend_panel(team, memory, task, tile, keys, panel,
+                       rows_of(memory, 1 - buffer, panel == 0 ? ahead.count : 0));
+        });
+        if (closes_task) each_panel([&](int panel) { write_panel(team, memory, task, panel); });
+      }
+      opens_task = closes_task;
+      tile = ahead;
     }
     Kokkos::single(Kokkos::PerTeam(team), [&] {
       if (Kokkos::atomic_fetch_add(&queue->finished, 1) == team.league_size() - 1)
@@ -82,157 +86,285 @@ class PartialAttention {
   }
 
  private:
-  KOKKOS_INLINE_FUNCTION TeamScratch parts() const {
-    int const rows = tile.query_rows > shape.group() ? tile.query_rows : shape.group();
-    return TeamScratch(rows, tile.key_rows);
-  }
-  KOKKOS_INLINE_FUNCTION float* memory(Team const& team) const {
-    return scratch + team.league_rank() * scratch_stride;
-  }
-  KOKKOS_INLINE_FUNCTION Panel<N> panel_of(Team const& team, int panel) const {
-    TeamScratch const at = parts();
-    float* const base = memory(team);
-    return {base + at.queries() + panel * Shape::head_dim * width,
-            base + at.outputs() + panel * Shape::value_dim * width,
-            base + at.maxima() + panel * width,
-            base + at.sums() + panel * width,
-            base + at.scores() + team.team_rank() * at.key_rows * width,
-            integers(team, at.limits(), panel)};
-  }
-  KOKKOS_INLINE_FUNCTION std::int32_t* integers(Team const& team, std::size_t part,
-                                                int panel) const {
-    return reinterpret_cast<std::int32_t*>(memory(team) + part) + panel * width;
+  /// A work item for one KV head.
+  struct Task {
+    WorkItem item;
+    int kv_head;
+    int rows;
+  };
+
+  /// Keys [begin, begin + count) of a range, for one task; no keys past the last task.
+  struct Tile {
+    int task, range, begin, count;
+  };
+
+  // ---- the stream of tiles
+
+  KOKKOS_INLINE_FUNCTION int tasks() const { return plan.counts->items * shape.kv_heads; }
+
+  KOKKOS_INLINE_FUNCTION int next_task(Team const& team) const {
+    int task = 0;
+    Kokkos::single(
+        Kokkos::PerTeam(team), [&](int& next) { next = Kokkos::atomic_fetch_add(&queue->next, 1); },
+        task);
+    return task;
   }
 
-  KOKKOS_INLINE_FUNCTION void attend_item(Team const& team, WorkItem const& item,
-                                          int kv_head) const {
-    int const rows = (item.query_end - item.query_begin) * shape.group();
-    int const panels = ceil_div(rows, width);
-    auto const each_panel = [&](auto const& body) {
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, panels), body);
-      team.team_barrier();
-    };
-    each_panel([&](int panel) { pack_queries(team, item, kv_head, rows, panel); });
-    for (int i = item.range_begin; i < item.range_end; ++i) {
-      KeyRange const& range = plan.ranges[i];
-      if (range.query_begin >= item.query_end || range.query_end <= item.query_begin) continue;
-      for (int begin = 0; begin < range.length; begin += tile.key_rows) {
-        int const rest = range.length - begin;
-        int const count = rest < tile.key_rows ? rest : tile.key_rows;
-        KeyTile const keys = stage(team, range.slot_begin + begin, count, kv_head);
-        each_panel([&](int panel) {
-          attend_panel(team, range, begin, keys, rows - panel * width, panel);
-        });
-      }
-    }
-    each_panel([&](int panel) { write_rows(team, item, kv_head, rows, panel); });
+  KOKKOS_INLINE_FUNCTION Task task_of(int task) const {
+    WorkItem const& item = plan.items[task / shape.kv_heads];
+    return {item, task % shape.kv_heads, (item.query_end - item.query_begin) * shape.group()};
   }
 
-  /// Rows past the last are copies of it in what they see, with queries of zero; they are not written.
-  KOKKOS_INLINE_FUNCTION void pack_queries(Team const& team, WorkItem const& item, int kv_head,
-                                           int rows, int panel) const {
-    Panel<N> const to = panel_of(team, panel);
-    float const scale = shape.softmax_scale * log2_e;
-    std::int32_t* const visible = integers(team, parts().visible(), panel);
-    std::int32_t* const row_queries = integers(team, parts().row_queries(), panel);
-    for (int i = 0; i < width; ++i) {
-      int const row = panel * width + i, used = row < rows ? row : rows - 1;
-      int const query = item.query_begin + used / shape.group();
-      int const head = kv_head * shape.group() + used % shape.group();
-      Stored const* const from = &queries(plan.query_order[query], head, 0);
-      for (int d = 0; d < Shape::head_dim; ++d)
-        to.queries[d * width + i] =
-            row < rows ? static_cast<float>(from[d * queries.strides[2]]) * scale : 0.f;
-      to.maxima[i] = -std::numeric_limits<float>::infinity();
-      to.sums[i] = 0.f;
-      row_queries[i] = query;
-      visible[i] = plan.visible_keys[query];
-    }
-    for (int i = 0; i < Shape::value_dim * width; ++i) to.outputs[i] = 0.f;
+  KOKKOS_INLINE_FUNCTION Tile tile_at(int task, int range, int begin) const {
+    int const rest = plan.ranges[range].length - begin;
+    return {task, range, begin, rest < tile_policy.key_rows ? rest : tile_policy.key_rows};
   }
 
-  /// Brings keys and values of `count` slots into the team's scratch, as floats.
-  KOKKOS_INLINE_FUNCTION KeyTile stage(Team const& team, std::int64_t slot_begin, int count,
-                                       int kv_head) const {
-    float* const keys = memory(team) + parts().keys();
-    float* const values = memory(team) + parts().values();
-    constexpr int most = step<1>;
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, round_up(count, most)), [&](int i) {
-      if (i < count) {
-        auto const at = cache.locate(slot_begin + i);
-        stage_row<Shape::head_dim>(cache.key(at, kv_head), keys + i * Shape::head_dim);
-        stage_row<Shape::value_dim>(cache.value(at, kv_head), values + i * Shape::value_dim);
+  /// The first range, from `range` on, that concerns queries of the item.
+  KOKKOS_INLINE_FUNCTION int relevant_range(WorkItem const& item, int range) const {
+    while (range < item.range_end && (plan.ranges[range].query_begin >= item.query_end ||
+                                      plan.ranges[range].query_end <= item.query_begin))
+      ++range;
+    return range;
+  }
+
+  /// Every item has keys: the planner makes no other.
+  KOKKOS_INLINE_FUNCTION Tile first_tile(int task) const {
+    if (task >= tasks()) return {task, 0, 0, 0};
+    WorkItem const& item = plan.items[task / shape.kv_heads];
+    return tile_at(task, relevant_range(item, item.range_begin), 0);
+  }
+
+  KOKKOS_INLINE_FUNCTION Tile following(Team const& team, Tile const& tile) const {
+    int const begin = tile.begin + tile.count;
+    if (begin < plan.ranges[tile.range].length) return tile_at(tile.task, tile.range, begin);
+    WorkItem const& item = plan.items[tile.task / shape.kv_heads];
+    int const range = relevant_range(item, tile.range + 1);
+    if (range < item.range_end) return tile_at(tile.task, range, 0);
+    return first_tile(next_task(team));
+  }
+
+  // ---- memory
+
+  KOKKOS_INLINE_FUNCTION TeamScratch scratch_of(Team const& team) const {
+    int const rows =
+        tile_policy.query_rows > shape.group() ? tile_policy.query_rows : shape.group();
+    return TeamScratch(scratch + team.league_rank() * scratch_stride, rows, tile_policy.key_rows);
+  }
+
+  KOKKOS_INLINE_FUNCTION Panel<N> panel_of(Team const& team, TeamScratch const& memory,
+                                           int panel) const {
+    return {memory.queries() + panel * head_dim * width,
+            memory.outputs() + panel * value_dim * width,
+            memory.maxima() + panel * width,
+            memory.sums() + panel * width,
+            memory.scores(team.team_rank()),
+            memory.limits() + panel * width};
+  }
+
+  KOKKOS_INLINE_FUNCTION static NarrowPanel<M> narrow_of(TeamScratch const& memory) {
+    return {memory.queries(), memory.outputs(), memory.maxima(),
+            memory.sums(),    memory.scores(0), memory.limits()};
+  }
+
+  KOKKOS_INLINE_FUNCTION KeyRows<Stored> rows_of(TeamScratch const& memory, int buffer,
+                                                 int count) const {
+    auto* const rows = memory.template rows<Stored>(buffer);
+    return {rows, rows + tile_policy.key_rows, count};
+  }
+
+  // ---- keys
+
+  /// Looks up where the rows of a tile lie.
+  KOKKOS_INLINE_FUNCTION void locate(Team const& team, TeamScratch const& memory, Tile const& tile,
+                                     int buffer) const {
+    if (tile.count == 0) return;
+    auto* const rows = memory.template rows<Stored>(buffer);
+    int const kv_head = tile.task % shape.kv_heads;
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, tile.count), [&](int i) {
+      auto const at = cache.locate(plan.ranges[tile.range].slot_begin + tile.begin + i);
+      rows[i] = cache.key(at, kv_head);
+      rows[tile_policy.key_rows + i] = cache.value(at, kv_head);
+    });
+    team.team_barrier();
+  }
+
+  /// Brings the keys and values of a tile into the team's scratch, as floats.
+  KOKKOS_INLINE_FUNCTION KeyTile stage(Team const& team, TeamScratch const& memory,
+                                       KeyRows<Stored> const& rows) const {
+    float* const keys = memory.keys();
+    float* const values = memory.values();
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, round_up(rows.count, step<1>)), [&](int i) {
+      if (i < rows.count) {
+        stage_row<head_dim>(rows.keys[i], keys + i * head_dim);
+        stage_row<value_dim>(rows.values[i], values + i * value_dim);
       } else {
-        for (int d = 0; d < Shape::head_dim; ++d) keys[i * Shape::head_dim + d] = 0.f;
+        for (int d = 0; d < head_dim; ++d) keys[i * head_dim + d] = 0.f;
       }
     });
     team.team_barrier();
-    return {keys, values, count};
+    return {keys, values, rows.count};
   }
 
   template <int Dim>
   KOKKOS_FORCEINLINE_FUNCTION static void stage_row(Stored const* from, float* to) {
-    constexpr int M = Dim % N == 0 ? N : 1;  // 8 divides every head_dim, 16 does not
     for (int d = 0; d < Dim; d += M) store<M>(load<M>(from + d), to + d);
   }
 
-  KOKKOS_INLINE_FUNCTION void attend_panel(Team const& team, KeyRange const& range, int begin,
-                                           KeyTile const& keys, int rows, int panel) const {
-    std::int32_t const* const visible = integers(team, parts().visible(), panel);
-    std::int32_t const* const row_queries = integers(team, parts().row_queries(), panel);
-    Panel<N> const to = panel_of(team, panel);
-    int least = keys.count, most = 0;
-    for (int i = 0; i < width; ++i) {
-      bool const attends = row_queries[i] >= range.query_begin && row_queries[i] < range.query_end;
-      int const limit = attends ? visible[i] - range.position - begin : 0;
-      to.limit[i] = limit;
+  /// Writes how many keys of the tile each of `rows` rows from `first` on sees; returns the least and
+  /// the most, within 0 and the tile's count.
+  KOKKOS_INLINE_FUNCTION Kokkos::pair<int, int> limit_rows(TeamScratch const& memory,
+                                                           Tile const& tile, int first,
+                                                           int rows) const {
+    KeyRange const& range = plan.ranges[tile.range];
+    int least = tile.count, most = 0;
+    for (int i = first; i < first + rows; ++i) {
+      int const query = memory.row_queries()[i];
+      bool const attends = query >= range.query_begin && query < range.query_end;
+      int const limit = attends ? memory.visible()[i] - range.position - tile.begin : 0;
+      memory.limits()[i] = limit;
       least = limit < least ? limit : least;
       most = limit > most ? limit : most;
     }
-    if (most == 0) return;
-    if (least >= keys.count) {
-      attend_rows<false>(to, keys, rows);
+    return {least, most};
+  }
+
+  // ---- rows
+
+  /// Prepares row `row` of the task's rows; its elements are `queries[d * stride]`. Rows past the last are
+  /// copies of it in what they see, with queries of zero; they are not written.
+  KOKKOS_INLINE_FUNCTION void pack_row(TeamScratch const& memory, Task const& task, int row,
+                                       float* to, int stride) const {
+    constexpr float log2_e = 1.44269504088896f;
+    int const used = row < task.rows ? row : task.rows - 1;
+    int const query = task.item.query_begin + used / shape.group();
+    int const head = task.kv_head * shape.group() + used % shape.group();
+    float const scale = row < task.rows ? shape.softmax_scale * log2_e : 0.f;
+    Stored const* const from = &queries(plan.query_order[query], head, 0);
+    for (int d = 0; d < head_dim; ++d)
+      to[d * stride] = static_cast<float>(from[d * queries.strides[2]]) * scale;
+    memory.row_queries()[row] = query;
+    memory.visible()[row] = plan.visible_keys[query];
+  }
+
+  /// Writes a row's result: outputs are `from[d * stride]` before division by `sum`.
+  KOKKOS_INLINE_FUNCTION void write_row(Task const& task, int row, float const* from, int stride,
+                                        float maximum, float sum) const {
+    constexpr float ln2 = 0.693147180559945f;
+    int const query = row / shape.group();
+    int const head = task.kv_head * shape.group() + row % shape.group();
+    float const factor = sum == 0.f ? 0.f : 1.f / sum;  // 0: the row saw no key
+    NaturalLogSumExp const log_sum_exp{sum == 0.f ? -std::numeric_limits<float>::infinity()
+                                                  : (maximum + std::log2(sum)) * ln2};
+    if (task.item.partial_begin == WorkItem::direct) {
+      int const to = plan.query_order[task.item.query_begin + query];
+      for (int d = 0; d < value_dim; ++d)
+        results.outputs(to, head, d) = static_cast<Output>(from[d * stride] * factor);
+      results.write_log_sum_exp(to, head, log_sum_exp);
     } else {
-      attend_rows<true>(to, keys, rows);
+      auto const to =
+          static_cast<std::int64_t>(task.item.partial_begin + query) * shape.query_heads + head;
+      for (int d = 0; d < value_dim; ++d)
+        partials.outputs[to * value_dim + d] = from[d * stride] * factor;
+      partials.log_sum_exps[to] = log_sum_exp;
+    }
+  }
+
+  // ---- rows in panels, a lane for each
+
+  KOKKOS_INLINE_FUNCTION void pack_panel(Team const& team, TeamScratch const& memory,
+                                         Task const& task, int panel) const {
+    Panel<N> const to = panel_of(team, memory, panel);
+    for (int i = 0; i < width; ++i) {
+      pack_row(memory, task, panel * width + i, to.queries + i, width);
+      to.maxima[i] = -std::numeric_limits<float>::infinity();
+      to.sums[i] = 0.f;
+    }
+    for (int i = 0; i < value_dim * width; ++i) to.outputs[i] = 0.f;
+  }
+
+  KOKKOS_INLINE_FUNCTION void attend_panel(Team const& team, TeamScratch const& memory,
+                                           Task const& task, Tile const& tile, KeyTile const& keys,
+                                           int panel, KeyRows<Stored> const& ahead) const {
+    auto const limits = limit_rows(memory, tile, panel * width, width);
+    if (limits.second <= 0) return;
+    Panel<N> const to = panel_of(team, memory, panel);
+    int const rows = task.rows - panel * width;
+    if (limits.first >= keys.count) {
+      attend_rows<false>(to, keys, rows, ahead);
+    } else {
+      attend_rows<true>(to, keys, rows, ahead);
     }
   }
 
   template <bool Masked>
   KOKKOS_FORCEINLINE_FUNCTION static void attend_rows(Panel<N> const& panel, KeyTile const& keys,
-                                                      int rows) {
-    constexpr int head_dim = Shape::head_dim, value_dim = Shape::value_dim;
+                                                      int rows, KeyRows<Stored> const& ahead) {
     if (rows <= N) {
-      attend<N, 1, head_dim, value_dim, Masked>(panel, keys);
+      attend<N, 1, head_dim, value_dim, Masked>(panel, keys, ahead);
     } else if (rows <= 2 * N) {
-      attend<N, 2, head_dim, value_dim, Masked>(panel, keys);
+      attend<N, 2, head_dim, value_dim, Masked>(panel, keys, ahead);
     } else {
-      attend<N, 3, head_dim, value_dim, Masked>(panel, keys);
+      attend<N, 3, head_dim, value_dim, Masked>(panel, keys, ahead);
     }
   }
 
-  KOKKOS_INLINE_FUNCTION void write_rows(Team const& team, WorkItem const& item, int kv_head,
-                                         int rows, int panel) const {
-    constexpr float ln2 = 0.693147180559945f;
-    Panel<N> const from = panel_of(team, panel);
-    for (int i = 0; i < width && panel * width + i < rows; ++i) {
-      int const row = panel * width + i, query = row / shape.group();
-      int const head = kv_head * shape.group() + row % shape.group();
-      float const sum = from.sums[i];
-      float const factor = sum == 0.f ? 0.f : 1.f / sum;
-      NaturalLogSumExp const log_sum_exp{sum == 0.f ? from.maxima[i]
-                                                    : (from.maxima[i] + std::log2(sum)) * ln2};
-      if (item.partial_begin == WorkItem::direct) {
-        int const to = plan.query_order[item.query_begin + query];
-        for (int d = 0; d < Shape::value_dim; ++d)
-          results.outputs(to, head, d) = static_cast<Output>(from.outputs[d * width + i] * factor);
-        results.write_log_sum_exp(to, head, log_sum_exp);
+  KOKKOS_INLINE_FUNCTION void write_panel(Team const& team, TeamScratch const& memory,
+                                          Task const& task, int panel) const {
+    Panel<N> const from = panel_of(team, memory, panel);
+    for (int i = 0; i < width && panel * width + i < task.rows; ++i)
+      write_row(task, panel * width + i, from.outputs + i, width, from.maxima[i], from.sums[i]);
+  }
+
+  // ---- few rows, lanes along head_dim
+
+  /// Rows that are computed with: a power of two.
+  KOKKOS_INLINE_FUNCTION static int rounded_rows(Task const& task) {
+    return task.rows == 3 ? narrow_rows : task.rows;
+  }
+
+  KOKKOS_INLINE_FUNCTION void pack_narrow(TeamScratch const& memory, Task const& task) const {
+    int const rows = rounded_rows(task);
+    NarrowPanel<M> const to = narrow_of(memory);
+    for (int row = 0; row < rows; ++row)
+      pack_row(memory, task, row, to.queries + row * head_dim, 1);
+    for (int l = 0; l < M; ++l) {
+      to.maxima[l] = -std::numeric_limits<float>::infinity();
+      to.sums[l] = 0.f;
+    }
+    for (int i = 0; i < rows * value_dim; ++i) to.outputs[i] = 0.f;
+  }
+
+  KOKKOS_INLINE_FUNCTION void attend_narrow(TeamScratch const& memory, Task const& task,
+                                            Tile const& tile, KeyRows<Stored> const& keys,
+                                            KeyRows<Stored> const& ahead) const {
+    int const rows = rounded_rows(task);
+    auto const limits = limit_rows(memory, tile, 0, rows);
+    if (limits.second <= 0) return;
+    NarrowPanel<M> const to = narrow_of(memory);
+    auto const attend_few = [&]<bool Masked>(std::bool_constant<Masked>) {
+      if (rows == 1) {
+        attend<M, 1, head_dim, value_dim, Masked>(to, keys, ahead);
+      } else if (rows == 2) {
+        attend<M, 2, head_dim, value_dim, Masked>(to, keys, ahead);
       } else {
-        auto const to =
-            static_cast<std::int64_t>(item.partial_begin + query) * shape.query_heads + head;
-        for (int d = 0; d < Shape::value_dim; ++d)
-          partials.outputs[to * Shape::value_dim + d] = from.outputs[d * width + i] * factor;
-        partials.log_sum_exps[to] = log_sum_exp;
+        attend<M, 4, head_dim, value_dim, Masked>(to, keys, ahead);
       }
+    };
+    if (limits.first >= keys.count) {
+      attend_few(std::false_type{});
+    } else {
+      attend_few(std::true_type{});
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION void write_narrow(TeamScratch const& memory, Task const& task) const {
+    NarrowPanel<M> const from = narrow_of(memory);
+    int const rows = rounded_rows(task);
+    for (int row = 0; row < task.rows; ++row) {
+      float sum = 0.f;
+      for (int l = row; l < M; l += rows) sum += from.sums[l];
+      write_row(task, row, from.outputs + row * value_dim, 1, from.maxima[row], sum);
     }
   }
 };

@@ -18,7 +18,8 @@ struct Backend {
   /// Items of 96 rows are whole panels of 12, 24 and 48 rows (4, 8 and 16 lanes).
   template <class Shape>
   static consteval Tiles tiles() {
-    return {.wide = {.query_rows = 96, .key_rows = 64}, .narrow = {.query_rows = 24, .key_rows = 64}};
+    return {.wide = {.query_rows = 96, .key_rows = 64},
+            .narrow = {.query_rows = 24, .key_rows = 64}};
   }
 
   /// Teams that run at once.
@@ -30,14 +31,15 @@ struct Backend {
   template <class Shape>
   static std::size_t scratch_bytes(Shape const& shape) {
     constexpr TilePolicy tile = tiles<Shape>().wide;
-    return Scratch<Shape, lanes<Space>, team_size<Space>>(std::max(tile.query_rows, shape.group()),
-                                                          tile.key_rows)
+    return Scratch<Shape, lanes<Space>, team_size<Space>>(
+               nullptr, std::max(tile.query_rows, shape.group()), tile.key_rows)
                .floats() *
            sizeof(float);
   }
 
   template <class Shape, KVCache Cache, class Output, LogBase Base>
-  static void partial_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+  static void partial_attention(Space const& space,
+                                AttentionPlan<Space, Shape, Backend> const& plan,
                                 StridedArray<typename Shape::element_type const, 3> queries,
                                 Cache const& cache, Results<Output, Base> const& results,
                                 Workspace<Space> const& workspace) {
@@ -58,11 +60,10 @@ struct Backend {
                              Results<Output, Base> const& results,
                              Workspace<Space> const& workspace) {
     using Kernel = MergePartials<Space, Shape, Output, Base>;
-    Kokkos::parallel_for(
-        "fasttree::tree_attention::merge_partials",
-        typename Kernel::Policy(space, teams(space), team_size<Space>),
-        Kernel{plan.shape(), plan.arrays(), partials(workspace, workspace_layout(space, plan)),
-               results});
+    Kokkos::parallel_for("fasttree::tree_attention::merge_partials",
+                         typename Kernel::Policy(space, teams(space), team_size<Space>),
+                         Kernel{plan.shape(), plan.arrays(),
+                                partials(workspace, workspace_layout(space, plan)), results});
   }
 
  private:
