@@ -5,7 +5,6 @@
 // item's query rows are packed once, its keys and values pass by in tiles. Rows lie in panels with a lane
 // for each (panel.hpp), or, where there are few, with lanes along head_dim (narrow.hpp).
 // A team sees one stream of tiles across its tasks: while one is computed with, the next is fetched.
-// Neighbouring tasks are KV heads of one item: in a cache in token order they share pages.
 
 #include <cmath>
 #include <cstddef>
@@ -16,6 +15,7 @@
 #include <fasttree/backend/portable/narrow.hpp>
 #include <fasttree/backend/portable/panel.hpp>
 #include <fasttree/backend/portable/scratch.hpp>
+#include <fasttree/backend/portable/tile_stream.hpp>
 #include <fasttree/backend/portable/tiles.hpp>
 
 namespace fasttree::portable {
@@ -36,22 +36,21 @@ class PartialAttention {
 
   Shape shape;
   TilePolicy tile_policy;
-  PlanArrays plan;
+  TileStream tiles;
   StridedArray<Stored const, 3> queries;
   Cache cache;
   Results<Output, Base> results;
   PartialArrays partials;
-  WorkQueue* queue;
   float* scratch;
   std::size_t scratch_stride;
 
   KOKKOS_INLINE_FUNCTION void operator()(Team const& team) const {
     TeamScratch const memory = scratch_of(team);
-    Tile tile = first_tile(next_task(team));
+    Tile tile = tiles.first(team);
     int buffer = 0;
     locate(team, memory, tile, buffer);
-    for (bool opens_task = true; tile.task < tasks(); buffer = 1 - buffer) {
-      Tile const ahead = following(team, tile);
+    for (bool opens_task = true; tile.task < tiles.tasks(); buffer = 1 - buffer) {
+      Tile const ahead = tiles.after(team, tile);
       locate(team, memory, ahead, 1 - buffer);
       Task const task = task_of(tile.task);
       bool const closes_task = ahead.task != tile.task;
@@ -79,10 +78,7 @@ class PartialAttention {
       opens_task = closes_task;
       tile = ahead;
     }
-    Kokkos::single(Kokkos::PerTeam(team), [&] {
-      if (Kokkos::atomic_fetch_add(&queue->finished, 1) == team.league_size() - 1)
-        *queue = WorkQueue{};  // all teams are done: empty for the next call
-    });
+    tiles.finish(team);
   }
 
  private:
@@ -93,55 +89,9 @@ class PartialAttention {
     int rows;
   };
 
-  /// Keys [begin, begin + count) of a range, for one task; no keys past the last task.
-  struct Tile {
-    int task, range, begin, count;
-  };
-
-  // ---- the stream of tiles
-
-  KOKKOS_INLINE_FUNCTION int tasks() const { return plan.counts->items * shape.kv_heads; }
-
-  KOKKOS_INLINE_FUNCTION int next_task(Team const& team) const {
-    int task = 0;
-    Kokkos::single(
-        Kokkos::PerTeam(team), [&](int& next) { next = Kokkos::atomic_fetch_add(&queue->next, 1); },
-        task);
-    return task;
-  }
-
   KOKKOS_INLINE_FUNCTION Task task_of(int task) const {
-    WorkItem const& item = plan.items[task / shape.kv_heads];
-    return {item, task % shape.kv_heads, (item.query_end - item.query_begin) * shape.group()};
-  }
-
-  KOKKOS_INLINE_FUNCTION Tile tile_at(int task, int range, int begin) const {
-    int const rest = plan.ranges[range].length - begin;
-    return {task, range, begin, rest < tile_policy.key_rows ? rest : tile_policy.key_rows};
-  }
-
-  /// The first range, from `range` on, that concerns queries of the item.
-  KOKKOS_INLINE_FUNCTION int relevant_range(WorkItem const& item, int range) const {
-    while (range < item.range_end && (plan.ranges[range].query_begin >= item.query_end ||
-                                      plan.ranges[range].query_end <= item.query_begin))
-      ++range;
-    return range;
-  }
-
-  /// Every item has keys: the planner makes no other.
-  KOKKOS_INLINE_FUNCTION Tile first_tile(int task) const {
-    if (task >= tasks()) return {task, 0, 0, 0};
-    WorkItem const& item = plan.items[task / shape.kv_heads];
-    return tile_at(task, relevant_range(item, item.range_begin), 0);
-  }
-
-  KOKKOS_INLINE_FUNCTION Tile following(Team const& team, Tile const& tile) const {
-    int const begin = tile.begin + tile.count;
-    if (begin < plan.ranges[tile.range].length) return tile_at(tile.task, tile.range, begin);
-    WorkItem const& item = plan.items[tile.task / shape.kv_heads];
-    int const range = relevant_range(item, tile.range + 1);
-    if (range < item.range_end) return tile_at(tile.task, range, 0);
-    return first_tile(next_task(team));
+    WorkItem const& item = tiles.item(task);
+    return {item, tiles.kv_head(task), (item.query_end - item.query_begin) * shape.group()};
   }
 
   // ---- memory
@@ -180,9 +130,9 @@ class PartialAttention {
                                      int buffer) const {
     if (tile.count == 0) return;
     auto* const rows = memory.template rows<Stored>(buffer);
-    int const kv_head = tile.task % shape.kv_heads;
+    int const kv_head = tiles.kv_head(tile.task);
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, tile.count), [&](int i) {
-      auto const at = cache.locate(plan.ranges[tile.range].slot_begin + tile.begin + i);
+      auto const at = cache.locate(tiles.plan.ranges[tile.range].slot_begin + tile.begin + i);
       rows[i] = cache.key(at, kv_head);
       rows[tile_policy.key_rows + i] = cache.value(at, kv_head);
     });
@@ -216,7 +166,7 @@ class PartialAttention {
   KOKKOS_INLINE_FUNCTION Kokkos::pair<int, int> limit_rows(TeamScratch const& memory,
                                                            Tile const& tile, int first,
                                                            int rows) const {
-    KeyRange const& range = plan.ranges[tile.range];
+    KeyRange const& range = tiles.plan.ranges[tile.range];
     int least = tile.count, most = 0;
     for (int i = first; i < first + rows; ++i) {
       int const query = memory.row_queries()[i];
@@ -240,11 +190,11 @@ class PartialAttention {
     int const query = task.item.query_begin + used / shape.group();
     int const head = task.kv_head * shape.group() + used % shape.group();
     float const scale = row < task.rows ? shape.softmax_scale * log2_e : 0.f;
-    Stored const* const from = &queries(plan.query_order[query], head, 0);
+    Stored const* const from = &queries(tiles.plan.query_order[query], head, 0);
     for (int d = 0; d < head_dim; ++d)
       to[d * stride] = static_cast<float>(from[d * queries.strides[2]]) * scale;
     memory.row_queries()[row] = query;
-    memory.visible()[row] = plan.visible_keys[query];
+    memory.visible()[row] = tiles.plan.visible_keys[query];
   }
 
   /// Writes a row's result: outputs are `from[d * stride]` before division by `sum`.
@@ -257,7 +207,7 @@ class PartialAttention {
     NaturalLogSumExp const log_sum_exp{sum == 0.f ? -std::numeric_limits<float>::infinity()
                                                   : (maximum + std::log2(sum)) * ln2};
     if (task.item.partial_begin == WorkItem::direct) {
-      int const to = plan.query_order[task.item.query_begin + query];
+      int const to = tiles.plan.query_order[task.item.query_begin + query];
       for (int d = 0; d < value_dim; ++d)
         results.outputs(to, head, d) = static_cast<Output>(from[d * stride] * factor);
       results.write_log_sum_exp(to, head, log_sum_exp);

@@ -47,11 +47,13 @@ struct Backend {
     WorkspaceLayout const at = workspace_layout(space, plan);
     std::size_t const stride =
         round_up(scratch_bytes(plan.shape()), WorkspaceLayout::alignment) / sizeof(float);
+    constexpr TilePolicy tile = tiles<Shape>().wide;
+    TileStream const stream{plan.arrays(), reinterpret_cast<WorkQueue*>(workspace.data()),
+                            plan.shape().kv_heads, tile.key_rows};
     Kokkos::parallel_for(
         "fasttree::tree_attention::partial_attention",
         typename Kernel::Policy(space, teams(space), team_size<Space>),
-        Kernel{plan.shape(), tiles<Shape>().wide, plan.arrays(), queries, cache, results,
-               partials(workspace, at), reinterpret_cast<WorkQueue*>(workspace.data()),
+        Kernel{plan.shape(), tile, stream, queries, cache, results, partials(workspace, at),
                reinterpret_cast<float*>(workspace.data() + at.scratch), stride});
   }
 
