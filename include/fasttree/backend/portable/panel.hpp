@@ -16,10 +16,16 @@
 
 namespace fasttree::portable {
 
-/// State of the rows of a panel, `width` = N * panel_vectors of them; all arrays of floats, row last.
+/// State of the rows of a panel, `width` = N * panel_vectors of them; row last in all arrays.
 template <int N>
 struct Panel {
   static constexpr int width = N * panel_vectors;
+
+  /// The rows from register `vector` on.
+  KOKKOS_FORCEINLINE_FUNCTION Panel from(int vector) const {
+    int const row = vector * N;
+    return {queries + row, outputs + row, maxima + row, sums + row, scores, limit + row};
+  }
 
   float* queries;       ///< (head_dim, width), scaled
   float* outputs;       ///< (value_dim, width), not yet divided by the sums
@@ -73,7 +79,8 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_keys(float const* keys, float const* q
 }
 
 /// outputs(d, row) = outputs(d, row) * correction(row) + sum over keys of value times score, for `step`
-/// dimensions. Masked: a key adds nothing to rows that do not see it, whatever its value holds.
+/// dimensions, in rows that see a key. Masked: a key adds nothing to rows that do not see it, whatever
+/// its value holds.
 template <int N, int Vectors, int ValueDim, bool Masked>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
                                                  Panel<N> const& panel,
@@ -109,8 +116,8 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
   }
 }
 
-/// Turns the scores of N rows into weights 2^(score - maximum), updates maxima and sums, and returns the
-/// factor by which what was summed before is to be scaled.
+/// Turns the scores of N rows into weights 2^(score - maximum), updates maxima and sums of rows that see
+/// a key, and returns the factor by which what was summed before is to be scaled.
 template <int N, bool Masked>
 KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int first_row) {
   constexpr int width = Panel<N>::width;
@@ -129,18 +136,21 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int
   // A row that has seen no key yet keeps -inf; its differences are taken from 0, which gives weights 0.
   Lanes<N> const base = maximum == -infinity ? Lanes<N>{} : maximum;
   Lanes<N> const correction = exp2<N>(old_maximum - base);
-  Lanes<N> sum = load<N>(panel.sums + first_row) * correction;
+  Lanes<N> const old_sum = load<N>(panel.sums + first_row);
+  Lanes<N> sum = old_sum * correction;
   for (int k = 0; k < count; ++k) {
     Lanes<N> const weight = exp2<N>(load<N>(scores + k * width) - base);
     store<N>(weight, scores + k * width);
     sum += weight;
   }
-  store<N>(maximum, panel.maxima + first_row);
-  store<N>(sum, panel.sums + first_row);
+  auto const attends = sees<N>(panel.limit + first_row, 0);
+  store<N>(attends ? maximum : old_maximum, panel.maxima + first_row);
+  store<N>(attends ? sum : old_sum, panel.sums + first_row);
   return correction;
 }
 
-/// Lets the rows of a panel attend to the keys of a tile; `Vectors` registers hold all its rows.
+/// Lets the first `Vectors` registers of a panel's rows attend to the keys of a tile. Masked: some row
+/// sees some of the keys and not all; unmasked, each row sees all of them or none.
 template <int N, int Vectors, int HeadDim, int ValueDim, bool Masked, class Stored>
 KOKKOS_INLINE_FUNCTION void attend(Panel<N> const& panel, KeyTile const& tile,
                                    KeyRows<Stored> const& ahead) {

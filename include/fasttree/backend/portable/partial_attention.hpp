@@ -161,22 +161,29 @@ class PartialAttention {
     for (int d = 0; d < Dim; d += M) store<M>(load<M>(from + d), to + d);
   }
 
-  /// Writes how many keys of the tile each of `rows` rows from `first` on sees; returns the least and
-  /// the most, within 0 and the tile's count.
-  KOKKOS_INLINE_FUNCTION Kokkos::pair<int, int> limit_rows(TeamScratch const& memory,
-                                                           Tile const& tile, int first,
-                                                           int rows) const {
+  /// Which rows a tile concerns: [begin, end), empty where none sees a key; `masked` where one of them
+  /// sees some of the keys and not all.
+  struct Concerned {
+    int begin, end;
+    bool masked;
+  };
+
+  /// Writes how many keys of the tile each of `rows` rows from `first` on sees.
+  KOKKOS_INLINE_FUNCTION Concerned limit_rows(TeamScratch const& memory, Tile const& tile,
+                                              int first, int rows) const {
     KeyRange const& range = tiles.plan.ranges[tile.range];
-    int least = tile.count, most = 0;
-    for (int i = first; i < first + rows; ++i) {
-      int const query = memory.row_queries()[i];
+    Concerned concerned{rows, 0, false};
+    for (int i = 0; i < rows; ++i) {
+      int const query = memory.row_queries()[first + i];
       bool const attends = query >= range.query_begin && query < range.query_end;
-      int const limit = attends ? memory.visible()[i] - range.position - tile.begin : 0;
-      memory.limits()[i] = limit;
-      least = limit < least ? limit : least;
-      most = limit > most ? limit : most;
+      int const limit = attends ? memory.visible()[first + i] - range.position - tile.begin : 0;
+      memory.limits()[first + i] = limit;
+      if (limit <= 0) continue;
+      if (concerned.begin == rows) concerned.begin = i;
+      concerned.end = i + 1;
+      if (limit < tile.count) concerned.masked = true;
     }
-    return {least, most};
+    return concerned;
   }
 
   // ---- rows
@@ -236,23 +243,27 @@ class PartialAttention {
   KOKKOS_INLINE_FUNCTION void attend_panel(Team const& team, TeamScratch const& memory,
                                            Task const& task, Tile const& tile, KeyTile const& keys,
                                            int panel, KeyRows<Stored> const& ahead) const {
-    auto const limits = limit_rows(memory, tile, panel * width, width);
-    if (limits.second <= 0) return;
-    Panel<N> const to = panel_of(team, memory, panel);
-    int const rows = task.rows - panel * width;
-    if (limits.first >= keys.count) {
-      attend_rows<false>(to, keys, rows, ahead);
+    Concerned const rows = limit_rows(memory, tile, panel * width, width);
+    if (rows.begin >= rows.end) return;
+    // Rows past the task's last see what it sees; registers that hold only such rows are left out.
+    int const used = task.rows - panel * width;
+    int const end = rows.end < used ? rows.end : used;
+    int const first = rows.begin / N;
+    Panel<N> const to = panel_of(team, memory, panel).from(first);
+    if (rows.masked) {
+      attend_vectors<true>(to, keys, ceil_div(end, N) - first, ahead);
     } else {
-      attend_rows<true>(to, keys, rows, ahead);
+      attend_vectors<false>(to, keys, ceil_div(end, N) - first, ahead);
     }
   }
 
   template <bool Masked>
-  KOKKOS_FORCEINLINE_FUNCTION static void attend_rows(Panel<N> const& panel, KeyTile const& keys,
-                                                      int rows, KeyRows<Stored> const& ahead) {
-    if (rows <= N) {
+  KOKKOS_FORCEINLINE_FUNCTION static void attend_vectors(Panel<N> const& panel, KeyTile const& keys,
+                                                         int vectors,
+                                                         KeyRows<Stored> const& ahead) {
+    if (vectors == 1) {
       attend<N, 1, head_dim, value_dim, Masked>(panel, keys, ahead);
-    } else if (rows <= 2 * N) {
+    } else if (vectors == 2) {
       attend<N, 2, head_dim, value_dim, Masked>(panel, keys, ahead);
     } else {
       attend<N, 3, head_dim, value_dim, Masked>(panel, keys, ahead);
@@ -289,8 +300,8 @@ class PartialAttention {
                                             Tile const& tile, KeyRows<Stored> const& keys,
                                             KeyRows<Stored> const& ahead) const {
     int const rows = rounded_rows(task);
-    auto const limits = limit_rows(memory, tile, 0, rows);
-    if (limits.second <= 0) return;
+    Concerned const concerned = limit_rows(memory, tile, 0, rows);
+    if (concerned.begin >= concerned.end) return;
     NarrowPanel<M> const to = narrow_of(memory);
     auto const attend_few = [&]<bool Masked>(std::bool_constant<Masked>) {
       if (rows == 1) {
@@ -301,10 +312,10 @@ class PartialAttention {
         attend<M, 4, head_dim, value_dim, Masked>(to, keys, ahead);
       }
     };
-    if (limits.first >= keys.count) {
-      attend_few(std::false_type{});
-    } else {
+    if (concerned.masked || concerned.end - concerned.begin < rows) {
       attend_few(std::true_type{});
+    } else {
+      attend_few(std::false_type{});
     }
   }
 
