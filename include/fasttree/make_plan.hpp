@@ -19,11 +19,12 @@ namespace fasttree {
 /// The planner that is used where none is named.
 using DefaultPlanner = GreedyEdges<PaperCosts>;
 
-/// Plans `tree` anew into `plan`: its shape stays, its memory is reused and grows only where needed.
+/// Plans `tree` anew into `plan`: its shape stays, its memory is reused and grows only where
+/// needed.
 ///
 /// Work that was enqueued on `space` before sees the old plan, work enqueued after it the new one;
-/// on a host space nothing may be running that uses the plan. Errors: none of its own. Time: that of
-/// the policy; linear in nodes + requests + work items.
+/// on a host space nothing may be running that uses the plan. Errors: none of its own. Time: that
+/// of the policy; linear in nodes + requests + work items.
 template <class Space, class Shape, class Backend, PlannerPolicy Policy = DefaultPlanner>
 void make_plan_into(Space const& space, PrefixTree const& tree,
                     AttentionPlan<Space, Shape, Backend>& plan, Policy const& policy = {}) {
@@ -39,14 +40,17 @@ void make_plan_into(Space const& space, PrefixTree const& tree,
 /// \param space   the execution space instance on which the plan is used
 /// \param tree    need not outlive the call
 /// \param shape   heads; see AttentionShape
-/// \param policy  how keys are shared: NoSharing, ShareEveryNode, GreedyEdges, or a type of your own
+/// \param policy  how keys are shared: NoSharing, ShareEveryNode, GreedyEdges, or a type of your
+/// own
 ///
 /// Errors: `Error` where query_heads is no multiple of kv_heads. FastTree section 4.2.
 template <class Space, Element E, int HeadDim, int ValueDim, PlannerPolicy Policy = DefaultPlanner>
 auto make_plan(Space const& space, PrefixTree const& tree,
                AttentionShape<E, HeadDim, ValueDim> const& shape, Policy const& policy = {}) {
   validate("make_plan", shape);
-  AttentionPlan<Space, AttentionShape<E, HeadDim, ValueDim>, DefaultBackend<Space>> plan(shape);
+  using Shape = AttentionShape<E, HeadDim, ValueDim>;
+  static_assert(BackendFor<DefaultBackend<Space>, Space, Shape>);
+  AttentionPlan<Space, Shape, DefaultBackend<Space>> plan(shape);
   make_plan_into(space, tree, plan, policy);
   return plan;
 }
@@ -58,14 +62,17 @@ std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Back
 }
 
 /// A workspace in memory of the caller's: for several plans, make it for the largest.
-/// Errors: `Error` where a plan's `workspace_bytes` do not fit, or memory is not aligned to 64 bytes.
+/// Errors: `Error` where a plan's `workspace_bytes` do not fit, or memory is not aligned to 64
+/// bytes.
 template <class Space, class Shape, class Backend>
 Workspace<Space> make_workspace(Space const& space,
                                 AttentionPlan<Space, Shape, Backend> const& plan,
                                 typename Workspace<Space>::Memory memory) {
   require(memory.extent(0) >= workspace_bytes(space, plan), "make_workspace", "memory.extent(0)",
           workspace_bytes(space, plan), memory.extent(0));
-  return Workspace<Space>(space, std::move(memory));
+  Workspace<Space> workspace(std::move(memory));
+  Backend::empty_queue(space, workspace);
+  return workspace;
 }
 
 /// Allocates a workspace for `plan`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The second verb: decode attention of all requests of a tree, by its plan. With make_plan.hpp, which it
-// includes, and a cache, all that a program needs:
+// The second verb: decode attention of all requests of a tree, by its plan. With make_plan.hpp,
+// which it includes, and a cache, all that a program needs:
 //     auto plan      = fasttree::make_plan(space, tree, shape);
 //     auto workspace = fasttree::make_workspace(space, plan);
 //     fasttree::tree_attention(space, plan, queries, cache, output, workspace);
@@ -73,10 +73,10 @@ void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> con
 /// \param output     (tree.queries(), query_heads, value_dim), any strides, float or 16 bits
 /// \param workspace  of make_workspace; calls that use the same one must not overlap
 ///
-/// out = sum_j softmax_j(softmax_scale q . k_j) v_j, accumulated in float. A query without keys gives 0.
-/// Enqueues and returns: does not fence, does not allocate; deterministic for a plan.
-/// Errors: `Error` where extents, heads, slots or the workspace do not fit the plan, before anything is
-/// enqueued. Time: see explain(plan). FastTree section 4.
+/// out = sum_j softmax_j(softmax_scale q . k_j) v_j, accumulated in float. A query without keys
+/// gives 0. Enqueues and returns: does not fence, does not allocate; deterministic for a plan.
+/// Errors: `Error` where extents, heads, slots or the workspace do not fit the plan, before
+/// anything is enqueued. Time: see explain(plan). FastTree section 4.
 template <class Space, class Shape, class Backend, KVCache Cache, class Queries, class Output>
 void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                     Queries const& queries, Cache const& cache, Output const& output,
@@ -85,17 +85,17 @@ void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> con
                          workspace);
 }
 
-/// The same with log-sum-exps as a second output: (tree.queries(), query_heads) of LogSumExp in the base
-/// that its type names; -inf for a query without keys.
+/// The same with log-sum-exps as a second output: (tree.queries(), query_heads) of LogSumExp in the
+/// base that its type names; -inf for a query without keys.
 template <class Space, class Shape, class Backend, KVCache Cache, class Queries, class Output,
           class LogSumExps>
 void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                     Queries const& queries, Cache const& cache, Output const& output,
                     LogSumExps const& log_sum_exps, Workspace<Space> const& workspace) {
   static_assert(
-      requires { ElementOf<LogSumExps>::base; },
-      "fasttree::tree_attention: log_sum_exps must hold NaturalLogSumExp or "
-      "BinaryLogSumExp: the base is part of the type");
+      requires { ElementOf<LogSumExps>::base; } && !std::is_const_v<ElementOf<LogSumExps>>,
+      "fasttree::tree_attention: log_sum_exps must hold NaturalLogSumExp or BinaryLogSumExp (the "
+      "base is part of the type), not const");
   detail::tree_attention(space, plan, queries, cache, output, strided<Space, 2>(log_sum_exps),
                          workspace);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a backend is: the kernels of one kind of machine behind two stages. A backend enqueues on the
-// given instance, returns at once, does not fence, does not allocate, and computes the same bits for
-// the same plan; its launches depend on the plan's memory alone, work counts are read on the device.
+// What a backend is: the kernels of one kind of machine behind two stages. A backend enqueues on
+// the given instance, returns at once, does not fence, does not allocate, and computes the same
+// bits for the same plan; its launches depend on the plan's memory alone, work counts are read on
+// the device.
 
 #include <cstddef>
 
@@ -34,12 +35,16 @@ struct PartialArrays {
   NaturalLogSumExp* log_sum_exps;
 };
 
-/// A backend for heads of `Shape` on `Space`.
+/// A backend for heads of `Shape` on `Space`: its tiles, the teams that run at once and the scratch
+/// of each, the emptying of a new workspace's queue, and (see stages/) partial_attention,
+/// merge_partials.
 template <class Candidate, class Space, class Shape>
-concept Backend = requires(Space const& space, Shape const& shape) {
+concept BackendFor = requires(Space const& space, Shape const& shape,
+                              Workspace<Space> const& workspace) {
   { Candidate::template tiles<Shape>() } -> std::same_as<Tiles>;
   { Candidate::teams(space) } -> std::same_as<int>;
   { Candidate::scratch_bytes(shape) } -> std::same_as<std::size_t>;
+  Candidate::empty_queue(space, workspace);
 };
 
 /// The layout of the workspace that a plan needs on `space`.

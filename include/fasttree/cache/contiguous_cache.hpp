@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cache whose rows lie in slot order: keys (slots, kv_heads, head_dim), values (slots, kv_heads,
-// value_dim), with any strides of slots and heads. Logical slot s is row s.
+// The cache whose rows lie in slot order: keys (slots, kv_heads, head_dim), values (slots,
+// kv_heads, value_dim), with any strides of slots and heads. Logical slot s is row s.
 
 #include <fasttree/cache/kv_cache.hpp>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cache of serving engines that allocate token by token (page size 1): a list says in which row each
-// logical slot lies. Keys (rows, kv_heads, head_dim), values (rows, kv_heads, value_dim), any strides.
+// The cache of serving engines that allocate token by token (page size 1): a list says in which row
+// each logical slot lies. Keys (rows, kv_heads, head_dim), values (rows, kv_heads, value_dim), any
+// strides.
 
 #include <fasttree/cache/kv_cache.hpp>
 
@@ -25,8 +26,8 @@ class IndexedCache : public detail::KeyValueRows<ElementType> {
   StridedArray<Index const, 1> row_of_slot_;
 };
 
-/// An indexed cache: `row_of_slot` (slots) of any integer type; logical slot s lies in row row_of_slot(s), which must
-/// exist (it is read on the device and not checked here).
+/// An indexed cache: `row_of_slot` (slots) of any integer type; logical slot s lies in row
+/// row_of_slot(s), which must exist (it is read on the device and not checked here).
 /// Errors: `Error` where the last stride is not 1 or the arrays disagree. Copies nothing.
 template <class Space, class Keys, class Values, class RowOfSlot>
 auto make_indexed_cache(Space const&, Keys const& keys, Values const& values,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a kernel asks of a KV cache: where the key and the value of a logical slot lie. Slots are those of
-// PrefixTree; the caches beside this file map them to memory. A new layout is one such type.
-// Offsets have 64 bits, keys and values have strides of their own, and a slot that no node owns is never
-// read: what lies there cannot influence a result.
+// What a kernel asks of a KV cache: where the key and the value of a logical slot lie. Slots are
+// those of PrefixTree; the caches beside this file map them to memory. A new layout is one such
+// type. Offsets have 64 bits, keys and values have strides of their own, and a slot that no node
+// owns is never read: what lies there cannot influence a result.
 
 #include <concepts>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace fasttree {
 
-/// A cache maps a logical slot to a location, once for all heads, and a location and a KV head to the
-/// head_dim (value_dim) contiguous elements of the key (value). Copied by value into kernels.
+/// A cache maps a logical slot to a location, once for all heads, and a location and a KV head to
+/// the head_dim (value_dim) contiguous elements of the key (value). Copied by value into kernels.
 template <class Cache>
 concept KVCache = Element<typename Cache::element_type> &&
     requires(Cache const& cache, std::int64_t slot, int head) {
@@ -28,8 +28,8 @@ concept KVCache = Element<typename Cache::element_type> &&
 
 namespace detail {
 
-/// Checks that the last dimension of a cache array is contiguous and that keys and values agree in the
-/// dimensions before it.
+/// Checks that the last dimension of a cache array is contiguous and that keys and values agree in
+/// the dimensions before it.
 template <class T, int Rank>
 void validate_cache(char const* function, StridedArray<T, Rank> const& keys,
                     StridedArray<T, Rank> const& values) {
@@ -41,8 +41,8 @@ void validate_cache(char const* function, StridedArray<T, Rank> const& keys,
   for (int i = 0; i < Rank - 1; ++i) require_extent(values, i, keys.extents[i], function, "values");
 }
 
-/// Rows of keys (rows, kv_heads, head_dim) and of values (rows, kv_heads, value_dim), located by their
-/// number: what the contiguous and the indexed cache have in common.
+/// Rows of keys (rows, kv_heads, head_dim) and of values (rows, kv_heads, value_dim), located by
+/// their number: what the contiguous and the indexed cache have in common.
 template <Element ElementType>
 class KeyValueRows {
  public:

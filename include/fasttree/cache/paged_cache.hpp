@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cache of serving engines that allocate pages: keys (pages, page_size, kv_heads, head_dim), values
-// (pages, page_size, kv_heads, value_dim), with any strides (so tokens and heads in any order), and a
-// table: logical slots [i * page_size, (i + 1) * page_size) lie in page page_table(i).
-// Every node begins on a page of its own: make the PrefixTree with slot_alignment = page size. How many
-// tokens of a page count is what the tree says; no length is derived from pages.
+// The cache of serving engines that allocate pages: keys (pages, page_size, kv_heads, head_dim),
+// values (pages, page_size, kv_heads, value_dim), with any strides (so tokens and heads in any
+// order), and a table: logical slots [i * page_size, (i + 1) * page_size) lie in page
+// page_table(i). Every node begins on a page of its own: make the PrefixTree with slot_alignment =
+// page size. How many tokens of a page count is what the tree says; no length is derived from
+// pages.
 
 #include <fasttree/cache/kv_cache.hpp>
 
@@ -51,8 +52,8 @@ class PagedCache {
   StridedArray<Index const, 1> page_table_;
 };
 
-/// A paged cache: `page_table` (table entries) of any integer type, whose pages must exist (they are
-/// read on the device and not checked here).
+/// A paged cache: `page_table` (table entries) of any integer type, whose pages must exist (they
+/// are read on the device and not checked here).
 /// Errors: `Error` where the last stride is not 1 or the arrays disagree. Copies nothing.
 template <class Space, class Keys, class Values, class PageTable>
 auto make_paged_cache(Space const&, Keys const& keys, Values const& values,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a model fixes about its attention: the element type and the head dimensions, at compile time,
-// and the numbers of heads, at run time. Query head h attends to KV head h / (query_heads / kv_heads).
+// What a model fixes about its attention: the element type and the head dimensions, at compile
+// time, and the numbers of heads, at run time. Query head h attends to KV head h / (query_heads /
+// kv_heads).
 
 #include <string>
 
@@ -44,7 +45,8 @@ struct AttentionShape {
   friend constexpr bool operator==(AttentionShape const&, AttentionShape const&) = default;
 };
 
-/// Throws an `Error` unless the numbers of heads are positive and query_heads is a multiple of kv_heads.
+/// Throws an `Error` unless the numbers of heads are positive and query_heads is a multiple of
+/// kv_heads.
 template <Element E, int HeadDim, int ValueDim>
 constexpr void validate(char const* function, AttentionShape<E, HeadDim, ValueDim> const& shape) {
   require(shape.kv_heads > 0, function, "shape.kv_heads", "a positive number", shape.kv_heads);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The element types that queries, keys, values and outputs are stored in: float, half, bfloat16.
-// The 16-bit types are storage: 2 bytes with the layout of CUDA's __half and __nv_bfloat16, of HIP's
-// and of _Float16, converted to float before any arithmetic and rounded to nearest even on the way back.
+// The 16-bit types are storage: 2 bytes with the layout of CUDA's __half and __nv_bfloat16, of
+// HIP's and of _Float16, converted to float before any arithmetic and rounded to nearest even on
+// the way back.
 
 #include <cstdint>
 #include <type_traits>

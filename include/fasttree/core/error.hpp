@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one exception of the library, and the one way to check an argument.
-// Everything that can be wrong about a call is found here, before work is enqueued; the message names
-// the function, the argument, what was expected and what was found.
+// Everything that can be wrong about a call is found here, before work is enqueued; the message
+// names the function, the argument, what was expected and what was found.
 
 #include <stdexcept>
 #include <string>
@@ -29,7 +29,8 @@ std::string to_text(Value const& value) {
 
 }  // namespace detail
 
-/// Throws an `Error` with the text "fasttree::<function>: <argument>: expected <expected>, found <found>".
+/// Throws an `Error` with the text "fasttree::<function>: <argument>: expected <expected>, found
+/// <found>".
 template <class Expected, class Found>
 [[noreturn]] void fail(char const* function, std::string const& argument, Expected const& expected,
                        Found const& found) {

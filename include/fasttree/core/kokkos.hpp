@@ -14,6 +14,13 @@
 #define FASTTREE_UNROLL
 #endif
 
+// Whether functions for host and device may use vector types: not with nvcc.
+#if defined(__CUDACC__)
+#define FASTTREE_VECTORS 0
+#else
+#define FASTTREE_VECTORS 1
+#endif
+
 namespace fasttree {
 
 /// Whether code of `Space` runs on the host.

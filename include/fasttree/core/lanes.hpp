@@ -12,19 +12,18 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX2__) && defined(__F16C__) && !defined(__CUDACC__)
+#include <fasttree/core/element.hpp>
+#include <fasttree/core/kokkos.hpp>
+
+#if FASTTREE_VECTORS && defined(__AVX2__) && defined(__F16C__)
 #include <immintrin.h>
 #define FASTTREE_AVX2_CONVERSIONS 1
 #endif
 
-#include <fasttree/core/element.hpp>
-#include <fasttree/core/kokkos.hpp>
-
 namespace fasttree {
 
-/// Floats in a SIMD register of the CPU that this translation unit is compiled for; 1 under nvcc, which
-/// has no vector types in functions that it also compiles for the device.
-#if defined(__CUDACC__)
+/// Floats in a SIMD register of the CPU that this translation unit is compiled for.
+#if !FASTTREE_VECTORS
 inline constexpr int native_lanes = 1;
 #elif defined(__AVX512F__)
 inline constexpr int native_lanes = 16;
@@ -36,7 +35,7 @@ inline constexpr int native_lanes = 4;
 
 /// The name of that instruction set, for results files.
 constexpr char const* native_lanes_name() {
-#if defined(__CUDACC__)
+#if !FASTTREE_VECTORS
   return "scalar";
 #elif defined(__AVX512F__)
   return "AVX-512";
@@ -87,8 +86,8 @@ KOKKOS_FORCEINLINE_FUNCTION IntegerLanes<N> load(std::int32_t const* from) {
   return value;
 }
 
-/// N 16-bit elements from memory, as floats. Where x86 has the instruction it is named: GCC does not
-/// find it from the general form.
+/// N 16-bit elements from memory, as floats. Where x86 has the instruction it is named: GCC does
+/// not find it from the general form.
 template <int N, class Stored>
 requires(sizeof(Stored) == 2) KOKKOS_FORCEINLINE_FUNCTION Lanes<N> load(Stored const* from) {
   if constexpr (N == 1) {
@@ -128,18 +127,18 @@ KOKKOS_FORCEINLINE_FUNCTION void store(Lanes<N> const& value, float* to) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-/// Has the compiler keep a value in a register: GCC would rather read it from memory at each use, and two
-/// loads a cycle then bound what two multiply-adds a cycle could do.
+/// Has the compiler keep a value in a register: GCC would rather read it from memory at each use,
+/// and two loads a cycle then bound what two multiply-adds a cycle could do.
 template <class V>
 KOKKOS_FORCEINLINE_FUNCTION void keep_in_register([[maybe_unused]] V& value) {
-#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+#if defined(__x86_64__)
   if constexpr (sizeof(V) > sizeof(float)) asm("" : "+v"(value));
 #endif
 }
 
 /// Asks for the cache line at an address, which need not be one of ours.
 KOKKOS_FORCEINLINE_FUNCTION void prefetch([[maybe_unused]] void const* address) {
-#if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+#if FASTTREE_VECTORS
   __builtin_prefetch(address, 0, 2);
 #endif
 }
@@ -169,7 +168,8 @@ KOKKOS_FORCEINLINE_FUNCTION V swap_lanes(V const& a, std::index_sequence<L...>) 
 /// Lane l of the result: the sum over all lanes of values[l]. Overwrites `values`.
 template <int N>
 KOKKOS_FORCEINLINE_FUNCTION Lanes<N> sums_of(Lanes<N> (&values)[N]) {
-  // Each round folds lanes `Stride` apart, of one value into the lower and of another into the upper.
+  // Each round folds lanes `Stride` apart, of one value into the lower and of another into the
+  // upper.
   auto const fold = [&]<int Stride>(auto const& self, std::integral_constant<int, Stride>) {
     FASTTREE_UNROLL
     for (int i = 0; i < Stride; ++i)
@@ -181,7 +181,8 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> sums_of(Lanes<N> (&values)[N]) {
   return values[0];
 }
 
-/// Lane l of the result: what `combine` makes of all lanes that are l modulo `Period`, a power of two.
+/// Lane l of the result: what `combine` makes of all lanes that are l modulo `Period`, a power of
+/// two.
 template <int N, int Period, class Combine>
 KOKKOS_FORCEINLINE_FUNCTION Lanes<N> across_lanes(Lanes<N> value, Combine const& combine) {
   if constexpr (Period < N) {
@@ -194,7 +195,8 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> across_lanes(Lanes<N> value, Combine const&
 /// 2^x for x <= 127, to 2 units in the last place; 0 below -126, nan for nan.
 template <int N>
 KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2(Lanes<N> const& x) {
-  // x = n + f with |f| <= 1/2: adding 1.5 * 2^23 rounds x to the integer n and leaves n in the low bits.
+  // x = n + f with |f| <= 1/2: adding 1.5 * 2^23 rounds x to the integer n and leaves n in the low
+  // bits.
   Lanes<N> const shifted = x + 0x1.8p23f;
   Lanes<N> const f = x - (shifted - 0x1.8p23f);
   Lanes<N> p = f * 0.000154531629f + 0.00133908634f;
@@ -203,8 +205,9 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2(Lanes<N> const& x) {
   p = p * f + 0.240226508f;
   p = p * f + 0.693147188f;
   p = p * f + 1.f;
-  auto const power = __builtin_bit_cast(
-      Lanes<N>, (__builtin_bit_cast(IntegerLanes<N>, shifted) << 23) + 0x3f800000);
+  using Bits = typename detail::Vector<std::uint32_t, N>::type;  // unsigned: the shift may overflow
+  auto const power =
+      __builtin_bit_cast(Lanes<N>, (__builtin_bit_cast(Bits, shifted) << 23) + 0x3f800000u);
   return x < -126.f ? Lanes<N>{} : p * power;
 }
 

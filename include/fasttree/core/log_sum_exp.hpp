@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The monoid that everything here folds. A partial result is an output vector o and a log-sum-exp s;
-// two of them over disjoint keys merge by
+// The monoid that everything here folds. A partial result is an output vector o and a log-sum-exp
+// s; two of them over disjoint keys merge by
 //     s = log(exp(s_a) + exp(s_b)),   o = exp(s_a - s) o_a + exp(s_b - s) o_b;
 // the identity is (0, -inf). FastTree section 4.3; Tree Attention (arXiv 2408.04093) section 5.
 // The base of the logarithm is part of the type: values of different bases do not mix.
@@ -16,7 +16,8 @@ namespace fasttree {
 /// The bases in which systems exchange log-sum-exps: e (FlashAttention, PyTorch), 2 (FlashInfer).
 enum class LogBase { e, two };
 
-/// log_Base of the sum of Base^logit over some keys; -inf where there is no key. The layout of a float.
+/// log_Base of the sum of Base^logit over some keys; -inf where there is no key. The layout of a
+/// float.
 template <LogBase Base>
 struct LogSumExp {
   static constexpr LogBase base = Base;
@@ -42,10 +43,12 @@ struct MergeWeights {
   LogSumExp<Base> log_sum_exp;
 };
 
-/// The weights of two partial results. Swapping a and b swaps the weights and changes no bit.
-/// Both weights are 0 where neither side has keys; a side whose weight is 0 need not be read.
+/// The weights of two partial results. Swapping a and b swaps the weights and changes no bit; nan
+/// on either side makes all of it nan. Both weights are 0 where neither side has keys; a side whose
+/// weight is 0 need not be read.
 template <LogBase Base>
 KOKKOS_INLINE_FUNCTION MergeWeights<Base> merge_weights(LogSumExp<Base> a, LogSumExp<Base> b) {
+  if (b.value != b.value) return {b.value, b.value, b};
   bool const a_is_top = !(a.value < b.value);
   float const top = a_is_top ? a.value : b.value;
   float const low = a_is_top ? b.value : a.value;
@@ -53,12 +56,13 @@ KOKKOS_INLINE_FUNCTION MergeWeights<Base> merge_weights(LogSumExp<Base> a, LogSu
   float const rest = Base == LogBase::e ? std::exp(low - top) : std::exp2(low - top);
   float const more = Base == LogBase::e ? std::log1p(rest) : std::log2(1.f + rest);
   float const top_weight = 1.f / (1.f + rest), low_weight = rest / (1.f + rest);
-  return {a_is_top ? top_weight : low_weight, a_is_top ? low_weight : top_weight, {top + more}};
+  float const all = rest == 0.f ? top : top + more;  // the identity keeps the sign of -0
+  return {a_is_top ? top_weight : low_weight, a_is_top ? low_weight : top_weight, {all}};
 }
 
-/// weights.a * a + weights.b * b, without reading a side that has no keys (garbage there cannot leak).
-/// Ordered by weight, so that swapping the sides changes no bit, with fused multiply-adds too: where
-/// the weights are equal both are 1/2, and products with 1/2 are exact.
+/// weights.a * a + weights.b * b, without reading a side that has no keys (garbage there cannot
+/// leak). Ordered by weight, so that swapping the sides changes no bit, with fused multiply-adds
+/// too: where the weights are equal both are 1/2, and products with 1/2 are exact.
 template <LogBase Base>
 KOKKOS_INLINE_FUNCTION float merge_outputs(MergeWeights<Base> const& weights, float const& a,
                                            float const& b) {

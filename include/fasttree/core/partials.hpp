@@ -37,19 +37,21 @@ Partials<Space, Base> make_partials(Space const& space, int rows, int query_head
 
 /// a := merge(a, b), row by row, for partial results over disjoint keys.
 ///
-/// Both of one shape; reads b, overwrites a. Enqueues on `space`, does not fence, does not allocate.
-/// Commutative to the bit; (0, -inf) is the identity to the bit; associative up to rounding.
-/// Errors: `Error` where shapes differ. Time: reads both once, writes one.
+/// Both of one shape; reads b, overwrites a. Enqueues on `space`, does not fence, does not
+/// allocate. Commutative to the bit (but for outputs below 2^-126); (0, -inf) is the identity to
+/// the bit; associative up to rounding. Errors: `Error` where shapes differ. Time: reads both once,
+/// writes one.
 template <class Space, LogBase Base>
 void merge(Space const& space, Partials<Space, Base> const& a, Partials<Space, Base> const& b) {
-  auto const same = [](auto const& x, auto const& y, char const* what, auto dimensions) {
+  auto const require_extents = [&](char const* array, auto const& of, int dimensions) {
     for (int i = 0; i < dimensions; ++i)
-      require(x.extent(i) == y.extent(i), "merge",
-              (std::string("b.") + what + ".extent(" + std::to_string(i) + ")").c_str(),
-              x.extent(i), y.extent(i));
+      if (of.extent(i) != a.outputs.extent(i))
+        fail("merge", std::string(array) + ".extent(" + std::to_string(i) + ")",
+             a.outputs.extent(i), of.extent(i));
   };
-  same(a.outputs, b.outputs, "outputs", 3);
-  same(a.log_sum_exps, b.log_sum_exps, "log_sum_exps", 2);
+  require_extents("a.log_sum_exps", a.log_sum_exps, 2);
+  require_extents("b.outputs", b.outputs, 3);
+  require_extents("b.log_sum_exps", b.log_sum_exps, 2);
   auto const heads = static_cast<std::int64_t>(a.log_sum_exps.extent(1));
   auto const rows = static_cast<std::int64_t>(a.log_sum_exps.extent(0)) * heads;
   Kokkos::parallel_for(

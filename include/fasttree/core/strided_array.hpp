@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays as kernels see them: a pointer and strides of 64 bits, taken from a Kokkos::View of any layout
-// or from anything mdspan-like. Refers to memory that the caller keeps.
+// Arrays as kernels see them: a pointer and strides of 64 bits, taken from a Kokkos::View of any
+// layout or from anything mdspan-like. Refers to memory that the caller keeps.
 
 #include <cstdint>
 #include <string>
@@ -47,17 +47,18 @@ struct ArrayElement<Array> {
 template <class Array>
 using ElementOf = typename detail::ArrayElement<Array>::type;
 
-/// The array's memory as a StridedArray. An array whose memory `Space` cannot reach does not compile.
+/// The array's memory as a StridedArray. An array whose memory `Space` cannot reach does not
+/// compile.
 template <class Space, int Rank, class Array>
 StridedArray<ElementOf<Array>, Rank> strided(Array const& array) {
   if constexpr (requires { typename Array::memory_space; })
     static_assert(Kokkos::SpaceAccessibility<Space, typename Array::memory_space>::accessible,
                   "fasttree: this array lies in memory that the execution space cannot reach");
   StridedArray<ElementOf<Array>, Rank> result;
-  if constexpr (requires { array.data_handle(); }) {
-    result.data = array.data_handle();
+  if constexpr (requires { array.data(); }) {
+    result.data = array.data();  // of a View: in Kokkos 5 its data_handle() is no pointer
   } else {
-    result.data = array.data();
+    result.data = array.data_handle();
   }
   for (int i = 0; i < Rank; ++i) {
     result.extents[i] = static_cast<std::int64_t>(array.extent(i));

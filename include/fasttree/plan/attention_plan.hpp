@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The plan: host tables and their copy where kernels read them. Pure data, made by make_plan, read by
-// every stage; one plan serves all layers of a model and all steps until the tree changes.
+// The plan: host tables and their copy where kernels read them. Pure data, made by make_plan, read
+// by every stage; one plan serves all layers of a model and all steps until the tree changes.
 
 #include <cstring>
 #include <string>

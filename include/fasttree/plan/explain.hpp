@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a plan costs and why it is as it is: predicted bytes, partial results, padding, and the choices
-// that the planner weighed. Counted from the plan's tables, so it holds for every planner.
+// What a plan costs and why it is as it is: predicted bytes, partial results, padding, and the
+// choices that the planner weighed. Counted from the plan's tables, so it holds for every planner.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fasttree/core/element.hpp>
@@ -42,9 +43,9 @@ PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
   sum.path_keys = tables.path_keys;
   std::int64_t rows = 0, tile_rows = 0, tile_keys = 0;
   for (WorkItem const& item : tables.items) {
-    std::int64_t const item_rows =
-        static_cast<std::int64_t>(item.query_end - item.query_begin) * shape.group();
-    bool const wide = item_rows > tables.tiles.narrow.query_rows;
+    int const queries = item.query_end - item.query_begin;
+    std::int64_t const item_rows = std::int64_t{1} * queries * shape.group();
+    bool const wide = queries > tables.narrow_queries;
     TilePolicy const& tile = wide ? tables.tiles.wide : tables.tiles.narrow;
     ++(wide ? sum.wide_items : sum.narrow_items);
     rows += item_rows;
@@ -52,7 +53,7 @@ PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
     for (KeyRange const& range : tables.ranges_of(item)) {
       if (range.query_begin >= item.query_end || range.query_end <= item.query_begin) continue;
       sum.keys_read += range.length;
-      tile_keys += round_up(range.length, tile.key_rows);
+      tile_keys += round_up<std::int64_t>(range.length, tile.key_rows);
     }
   }
   constexpr std::int64_t stored = sizeof(typename Shape::element_type);
@@ -79,18 +80,39 @@ void append_line(std::string& text, char const* format, Values... values) {
   text += '\n';
 }
 
-/// The decisions that concern most, by products of queries and keys.
-inline std::vector<EdgeDecision> weightiest(std::vector<EdgeDecision> decisions, std::size_t most) {
-  std::erase_if(decisions, [](EdgeDecision const& edge) {
-    return edge.cost_apart == 0 && edge.cost_together == 0;  // a root, or nothing to decide
-  });
-  auto const weight = [](EdgeDecision const& edge) {
-    return static_cast<double>(edge.queries) * (edge.keys + edge.parent_keys);
+/// Decisions that are alike, under their first node.
+struct AlikeDecisions {
+  EdgeDecision first;
+  int count;
+
+  /// How much they concern: products of queries and keys.
+  double weight() const {
+    return static_cast<double>(count) * first.queries * (first.keys + first.parent_keys);
+  }
+};
+
+/// The weightiest kinds of decisions.
+inline std::vector<AlikeDecisions> weightiest(std::vector<EdgeDecision> decisions,
+                                              std::size_t most) {
+  auto const kind = [](EdgeDecision const& edge) {
+    return std::tuple(edge.queries, edge.keys, edge.parent_keys, edge.cost_apart,
+                      edge.cost_together);
   };
   std::stable_sort(decisions.begin(), decisions.end(),
-                   [&](auto const& a, auto const& b) { return weight(a) > weight(b); });
-  if (decisions.size() > most) decisions.resize(most);
-  return decisions;
+                   [&](auto const& a, auto const& b) { return kind(a) < kind(b); });
+  std::vector<AlikeDecisions> kinds;
+  for (EdgeDecision const& edge : decisions) {
+    if (edge.cost_apart == 0 && edge.cost_together == 0) continue;  // a root, or nothing to decide
+    if (!kinds.empty() && kind(kinds.back().first) == kind(edge)) {
+      ++kinds.back().count;
+    } else {
+      kinds.push_back({edge, 1});
+    }
+  }
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](auto const& a, auto const& b) { return a.weight() > b.weight(); });
+  if (kinds.size() > most) kinds.resize(most);
+  return kinds;
 }
 
 }  // namespace detail
@@ -126,12 +148,14 @@ std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
                       number(tables.merge_queries.size()));
   detail::append_line(text, "  padding      %.1f %% of tile rows, %.1f %% of tile keys",
                       100 * sum.row_padding, 100 * sum.key_padding);
-  for (EdgeDecision const& edge : detail::weightiest(tables.decisions, 8))
-    detail::append_line(text, "  node %d: %s its parent's %d keys, cost %.4g (%s %.4g)", edge.node,
-                        edge.together ? "reads" : "leaves to its parent's group", edge.parent_keys,
-                        edge.together ? edge.cost_together : edge.cost_apart,
-                        edge.together ? "apart" : "together",
-                        edge.together ? edge.cost_apart : edge.cost_together);
+  for (auto const& [edge, count] : detail::weightiest(tables.decisions, 8)) {
+    std::string const alike = count > 1 ? " and " + std::to_string(count - 1) + " alike" : "";
+    detail::append_line(
+        text, "  node %d%s: %s (%d keys), cost %.6g; %s %.6g", edge.node, alike.c_str(),
+        edge.together ? "together with its parent" : "apart from its parent", edge.parent_keys,
+        edge.together ? edge.cost_together : edge.cost_apart, edge.together ? "apart" : "together",
+        edge.together ? edge.cost_apart : edge.cost_together);
+  }
   return text;
 }
 

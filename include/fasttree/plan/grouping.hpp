@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a planner policy decides: which queries read which keys together, and how large the pieces are.
-// `build_plan` cuts it into work items. Queries are numbered in the depth-first order chosen here.
+// What a planner policy decides: which queries read which keys together, and how large the pieces
+// are. `build_plan` cuts it into work items. Queries are numbered in the depth-first order chosen
+// here.
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A plan on the host: what planners write and `AttentionPlan` uploads. Plain arrays, usable in constant
-// expressions; their memory is reused when a plan is made again.
+// A plan on the host: what planners write and `AttentionPlan` uploads. Plain arrays, usable in
+// constant expressions; their memory is reused when a plan is made again.
 
 #include <cstdint>
 #include <span>
@@ -26,6 +26,7 @@ struct EdgeDecision {
 /// Work items and what surrounds them. Queries are numbered in depth-first order.
 struct PlanTables {
   Tiles tiles;                    ///< those that the planner used: a planner may do with one
+  int narrow_queries = 0;         ///< items of more queries take the wide tile
   std::vector<int> query_order;   ///< depth-first number -> row of the query and output arrays
   std::vector<int> visible_keys;  ///< per query: how many keys of its path it sees
   std::vector<WorkItem> items;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The geometry of a backend's tiles: compile-time values, chosen in the backend's `tiles()`, part of
-// the plan's type, so that planner and kernel cannot disagree about them.
+// The geometry of a backend's tiles: compile-time values, chosen in the backend's `tiles()`, part
+// of the plan's type, so that planner and kernel cannot disagree about them.
 
 namespace fasttree {
 
-/// A tile of attention: `query_rows` rows (queries x query heads of one KV head) against `key_rows` keys.
+/// A tile of attention: `query_rows` rows (queries x query heads of one KV head) against `key_rows`
+/// keys.
 struct TilePolicy {
   int query_rows = 64;
   int key_rows = 64;
@@ -13,7 +14,8 @@ struct TilePolicy {
   friend constexpr bool operator==(TilePolicy const&, TilePolicy const&) = default;
 };
 
-/// The tiles of a backend: items of many rows take the wide one, items that fit the narrow one take it.
+/// The tiles of a backend: items of many rows take the wide one, items that fit the narrow one take
+/// it.
 struct Tiles {
   TilePolicy wide;
   TilePolicy narrow;

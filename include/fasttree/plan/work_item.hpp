@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The records of a plan, as kernels read them. Queries are numbered in the plan's depth-first order.
-// Law: over all items of a plan, every pair of a query and a key on its path is covered exactly once.
+// The records of a plan, as kernels read them. Queries are numbered in the plan's depth-first
+// order. Law: over all items of a plan, every pair of a query and a key on its path is covered
+// exactly once.
 
 #include <cstdint>
 
 namespace fasttree {
 
-/// Keys with consecutive slots and consecutive positions, and the interval of queries that attend to
-/// them (inside the item's interval: so one item can carry a whole subtree, upper nodes for all its
-/// queries, a leaf's keys for one).
+/// Keys with consecutive slots and consecutive positions, and the interval of queries that attend
+/// to them (inside the item's interval: so one item can carry a whole subtree, upper nodes for all
+/// its queries, a leaf's keys for one).
 struct KeyRange {
   std::int64_t slot_begin;
   int length;

@@ -39,24 +39,21 @@ struct WorkspaceLayout {
         bytes(scratch + teams * round_up(scratch_bytes, alignment)) {}
 };
 
-/// A block of memory of `Space`, aligned to WorkspaceLayout::alignment, its queue empty.
+/// A block of memory of `Space`, aligned to WorkspaceLayout::alignment; begins with a WorkQueue.
 template <class Space>
 class Workspace {
  public:
   using Memory = Kokkos::View<std::byte*, Space>;
 
-  /// Takes memory as it is, and enqueues the emptying of its queue on `space`.
-  Workspace(Space const& space, Memory memory) : memory_(memory) {
+  /// Takes memory as it is: make_workspace also empties the queue.
+  explicit Workspace(Memory memory) : memory_(memory) {
     require(memory_.extent(0) >= sizeof(WorkQueue), "Workspace", "memory.extent(0)",
             "room for a queue", memory_.extent(0));
     require(reinterpret_cast<std::uintptr_t>(memory_.data()) % WorkspaceLayout::alignment == 0,
             "Workspace", "memory.data()", "an address that is a multiple of 64", "another");
-    auto* const queue = reinterpret_cast<WorkQueue*>(memory_.data());
-    Kokkos::parallel_for(
-        "fasttree::Workspace::empty_queue", Kokkos::RangePolicy<Space>(space, 0, 1),
-        KOKKOS_LAMBDA(int) { *queue = WorkQueue{}; });
   }
 
+  WorkQueue* queue() const { return reinterpret_cast<WorkQueue*>(memory_.data()); }
   std::byte* data() const { return memory_.data(); }
   std::size_t bytes() const { return memory_.extent(0); }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From groups to work items: cuts each group into query tiles and key pieces, decides which results go
-// straight to the output, and lists for every other query the partial results to merge.
+// From groups to work items: cuts each group into query tiles and key pieces, decides which results
+// go straight to the output, and lists for every other query the partial results to merge.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <fasttree/plan/grouping.hpp>
@@ -14,6 +17,26 @@
 namespace fasttree {
 
 namespace detail {
+
+/// What a policy must keep to, whoever wrote it.
+constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
+                               Grouping const& grouping) {
+  constexpr char const* function = "build_plan";
+  int const most = target.queries(target.tiles.wide);
+  int const ranges = static_cast<int>(grouping.ranges.size());
+  for (KeyGroup const& group : grouping.groups) {
+    require(group.queries_per_item > 0 && group.queries_per_item <= most, function,
+            "KeyGroup::queries_per_item", most, group.queries_per_item);
+    require(group.keys_per_item > 0, function, "KeyGroup::keys_per_item", "a positive number",
+            group.keys_per_item);
+    require(0 <= group.query_begin && group.query_begin <= group.query_end &&
+                group.query_end <= tree.queries(),
+            function, "KeyGroup::query_end", tree.queries(), group.query_end);
+    require(
+        0 <= group.range_begin && group.range_begin <= group.range_end && group.range_end <= ranges,
+        function, "KeyGroup::range_end", ranges, group.range_end);
+  }
+}
 
 constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
                               PlanTables& tables) {
@@ -31,8 +54,8 @@ constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
   tables.slots = tree.slots();
 }
 
-/// Appends the items of a group that are wide (or not), one key piece after the other, its query tiles
-/// side by side: neighbours read the same keys.
+/// Appends the items of a group that are wide (or not), one key piece after the other, its query
+/// tiles side by side: neighbours read the same keys.
 constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, int narrow_queries,
                          bool wide, PlanTables& tables) {
   int range = group.range_begin, taken = 0;  // where the next piece begins
@@ -78,15 +101,19 @@ constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tabl
   for (std::size_t i = 1; i < queries; ++i) count[i] += count[i - 1];
 
   constexpr int written_directly = -1;
+  std::int64_t partials = 0;
   for (WorkItem& item : tables.items) {
     auto const begin = count.begin() + item.query_begin, end = count.begin() + item.query_end;
     if (std::all_of(begin, end, [](int items) { return items == 1; })) {
       std::fill(begin, end, written_directly);
     } else {
-      item.partial_begin = tables.partials;
-      tables.partials += item.query_end - item.query_begin;
+      item.partial_begin = static_cast<int>(partials);
+      partials += item.query_end - item.query_begin;
+      require(partials < std::numeric_limits<int>::max(), "build_plan", "partial results",
+              "less than 2^31 - 1", partials);
     }
   }
+  tables.partials = static_cast<int>(partials);
 
   tables.merge_begin.assign(queries + 1, 0);
   for (std::size_t i = 0; i < queries; ++i) {
@@ -105,7 +132,8 @@ constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tabl
 }  // namespace detail
 
 /// Plans attention over `tree` for a machine, by a policy, into `tables`; what both held before is
-/// overwritten and their memory reused. Time: linear in what the policy yields.
+/// overwritten and their memory reused. Errors: `Error` where a group does not fit tile or tree.
+/// Time: linear in what the policy yields.
 template <PlannerPolicy Policy>
 constexpr void build_plan(PrefixTree const& tree, PlanTarget const& target, Policy const& policy,
                           Grouping& grouping, PlanTables& tables) {
@@ -113,6 +141,7 @@ constexpr void build_plan(PrefixTree const& tree, PlanTarget const& target, Poli
   tables.clear();
   grouping.tiles = target.tiles;
   policy.group(tree, target, grouping);
+  detail::validate_groups(tree, target, grouping);
   detail::number_queries(tree, grouping, tables);
   int const narrow_queries = target.queries(grouping.tiles.narrow);
   for (bool const wide : {true, false})
@@ -120,6 +149,7 @@ constexpr void build_plan(PrefixTree const& tree, PlanTarget const& target, Poli
       detail::cut_group(group, grouping, narrow_queries, wide, tables);
   detail::place_partials(grouping.items_of_query, tables);
   tables.tiles = grouping.tiles;
+  tables.narrow_queries = narrow_queries;
   tables.decisions.assign(grouping.decisions.begin(), grouping.decisions.end());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The costs that the FastTree paper weighs at an edge (section 4.2): multiplications wasted on padded
-// queries and padded keys, and the merge of one more partial result per query.
+// The costs that the FastTree paper weighs at an edge (section 4.2): multiplications wasted on
+// padded queries and padded keys, and the merge of one more partial result per query.
 
 #include <fasttree/core/integers.hpp>
 
@@ -17,7 +17,7 @@ struct PaperCosts {
   /// queries and `tile_keys` keys.
   constexpr double padding(int tile_queries, int tile_keys, int group, int queries,
                            int keys) const {
-    int const padded_queries = round_up(queries, tile_queries) - queries;
+    int const padded_queries = (tile_queries - queries % tile_queries) % tile_queries;
     int const padded_keys = tile_keys > keys ? tile_keys - keys : 0;
     return alpha * padded_queries * group * keys + beta * padded_keys * queries * group;
   }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The FastTree paper's planner (algorithm 1): from the roots down, each edge is decided greedily. Kept
-// apart, a child's queries read the parent's keys together with all others and pay a merge; together,
-// they leave the parent's group and read its keys with their own, in a tile of their own.
-// Then long contexts are split, and a tile size that leaves the machine idle is given up, by the rules
-// of the paper's artifact. What it ignores: the bytes of partial results, and keys read once per tile.
+// The FastTree paper's planner (algorithm 1): from the roots down, each edge is decided greedily.
+// Kept apart, a child's queries read the parent's keys together with all others and pay a merge;
+// together, they leave the parent's group and read its keys with their own, in a tile of their own.
+// Then long contexts are split, and a tile size that leaves the machine idle is given up, by the
+// rules of the paper's artifact. What it ignores: the bytes of partial results, and keys read once
+// per tile.
 
 #include <array>
+#include <cstdint>
 
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/planner/cost_model.hpp>
@@ -23,7 +25,8 @@ struct GreedyEdges {
   int short_piece = 128;  ///< keys of an item where it is not
 
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
-    grouping.tiles = target.tiles;
+    require(long_piece > 0, "GreedyEdges", "long_piece", "a positive number", long_piece);
+    require(short_piece > 0, "GreedyEdges", "short_piece", "a positive number", short_piece);
     std::array<int, 2> pieces{long_piece, long_piece};  // of wide and of narrow groups
     decide_edges(tree, target, grouping);
     std::array<std::int64_t, 2> items = count_items(tree, target, pieces, grouping);
@@ -92,7 +95,7 @@ struct GreedyEdges {
       bool const narrow = group.queries <= target.queries(grouping.tiles.narrow);
       TilePolicy const& tile = narrow ? grouping.tiles.narrow : grouping.tiles.wide;
       items[narrow] += static_cast<std::int64_t>(ceil_div(group.queries, target.queries(tile))) *
-                       ceil_div(group.keys, pieces[narrow]) * target.kv_heads;
+                       ceil_div<std::int64_t>(group.keys, pieces[narrow]) * target.kv_heads;
     }
     return items;
   }

@@ -13,8 +13,8 @@
 
 namespace fasttree {
 
-/// A planner policy groups the queries of a tree for a machine: it calls `order_requests`, then fills
-/// the groups so that each pair of a query and a key on its path is in exactly one of them.
+/// A planner policy groups the queries of a tree for a machine: it calls `order_requests`, then
+/// fills the groups so that each pair of a query and a key on its path is in exactly one of them.
 template <class Policy>
 concept PlannerPolicy = std::copy_constructible<Policy> &&
     requires(Policy const& policy, PrefixTree const& tree, PlanTarget const& target,
@@ -22,8 +22,8 @@ concept PlannerPolicy = std::copy_constructible<Policy> &&
   policy.group(tree, target, grouping);
 };
 
-/// Orders requests depth-first into an empty grouping and numbers their queries. `comes_last(child)`:
-/// whether a child comes after its siblings.
+/// Orders requests depth-first into an empty grouping and numbers their queries.
+/// `comes_last(child)`: whether a child comes after its siblings.
 template <class ComesLast>
 constexpr void order_requests(PrefixTree const& tree, ComesLast comes_last, Grouping& grouping) {
   depth_first_order(tree, comes_last, grouping.request_order, grouping.node_begin);
@@ -34,8 +34,9 @@ constexpr void order_requests(PrefixTree const& tree, ComesLast comes_last, Grou
         grouping.query_begin[i] + tree.request(grouping.request_order[i]).query_length;
 }
 
-/// Appends a group of the queries [query_begin, query_end) with all keys on the path from `bottom` up
-/// to, and without, `above` (no_parent: the whole path). Ranges whose slots follow each other are joined.
+/// Appends a group of the queries [query_begin, query_end) with all keys on the path from `bottom`
+/// up to, and without, `above` (no_parent: the whole path). Ranges whose slots follow each other
+/// are joined.
 constexpr void append_path(PrefixTree const& tree, int above, int bottom, int query_begin,
                            int query_end, int queries_per_item, int keys_per_item,
                            Grouping& grouping) {
@@ -71,7 +72,8 @@ struct NoSharing {
   }
 };
 
-/// Every node is read once for all queries below it, which costs a partial result per query and node.
+/// Every node is read once for all queries below it, which costs a partial result per query and
+/// node.
 struct ShareEveryNode {
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
     order_requests(

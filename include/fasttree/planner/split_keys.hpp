@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rules for splitting long contexts: long pieces cost fewer partial results, short ones fill the machine.
+// Rules for splitting long contexts: long pieces cost fewer partial results, short ones fill the
+// machine.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace fasttree {
 
-/// Gives all groups one length of pieces: about four items per slot of the machine, none below four key
-/// tiles, so that a machine that is full anyway splits nothing.
+/// Gives all groups one length of pieces: about four items per slot of the machine, none below four
+/// key tiles, so that a machine that is full anyway splits nothing.
 constexpr void split_evenly(PlanTarget const& target, Grouping& grouping) {
   auto const keys_of = [&](KeyGroup const& group) {
     std::int64_t keys = 0;

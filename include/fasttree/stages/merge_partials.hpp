@@ -6,7 +6,8 @@
 
 namespace fasttree {
 
-/// Enqueues the merge of what partial_attention left. Arguments were checked by the verb that calls it.
+/// Enqueues the merge of what partial_attention left. Arguments were checked by the verb that calls
+/// it.
 template <class Space, class Shape, class Backend, class Output, LogBase Base>
 void merge_partials(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                     Results<Output, Base> const& results, Workspace<Space> const& workspace) {

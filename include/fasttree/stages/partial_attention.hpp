@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Stage 1: every work item of a plan, to final outputs where it is alone and to partial results where
-// it is not.
+// Stage 1: every work item of a plan, to final outputs where it is alone and to partial results
+// where it is not.
 
 #include <fasttree/backend/select.hpp>
 

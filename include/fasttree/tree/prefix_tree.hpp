@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The forest of token sequences that requests share: a node holds some tokens, a path from a root to a
-// node is a context, a request hangs on a node and attends to the keys on its path.
-// Validated once, immutable, on the host; every algorithm is iterative (chains of thousands of nodes are
-// real) and usable in constant expressions. All that plans need is computed here, in linear time.
+// The forest of token sequences that requests share: a node holds some tokens, a path from a root
+// to a node is a context, a request hangs on a node and attends to the keys on its path.
+// Validated once, immutable, on the host; every algorithm is iterative (chains of thousands of
+// nodes are real) and usable in constant expressions. All that plans need is computed here, in
+// linear time.
 
 #include <cstdint>
 #include <limits>
@@ -16,9 +17,9 @@
 
 namespace fasttree {
 
-/// A request: the node whose path it attends to, and how many queries it asks at once. Its queries are
-/// the last `query_length` positions of the path; each sees the keys up to and with its own position
-/// (1 for decoding; a query before the first position sees no key).
+/// A request: the node whose path it attends to, and how many queries it asks at once. Its queries
+/// are the last `query_length` positions of the path; each sees the keys up to and with its own
+/// position (1 for decoding; a query before the first position sees no key).
 struct Request {
   int node;
   int query_length = 1;
@@ -34,10 +35,11 @@ class PrefixTree {
   /// \param parents         node -> its parent, or no_parent; in any order
   /// \param lengths         node -> its number of tokens, 0 allowed
   /// \param requests        on any node, leaf or not; several on a node, or none
-  /// \param slot_alignment  a node's first key slot is a multiple of this: the page size of a paged cache
+  /// \param slot_alignment  a node's first key slot is a multiple of this: the page size of a paged
+  /// cache
   ///
-  /// Errors: `Error` on sizes that differ, a parent or node out of range, a cycle, a negative length, a
-  /// path of 2^31 tokens or more. Time and memory: linear in nodes + requests.
+  /// Errors: `Error` on sizes that differ, a parent or node out of range, a cycle, a negative
+  /// length, a path of 2^31 tokens or more. Time and memory: linear in nodes + requests.
   constexpr PrefixTree(std::span<int const> parents, std::span<int const> lengths,
                        std::span<Request const> requests, int slot_alignment = 1)
       : parents_(parents.begin(), parents.end()),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Depth-first order of requests: the requests under a node are one interval of it, so that a plan names
-// any subtree's requests by two numbers. A node's own requests come first, then those of its children;
-// a planner may ask for some children to come last, which makes the others an interval as well.
+// Depth-first order of requests: the requests under a node are one interval of it, so that a plan
+// names any subtree's requests by two numbers. A node's own requests come first, then those of its
+// children; a planner may ask for some children to come last, which makes the others an interval as
+// well.
 
 #include <vector>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the keys and values of a tile lie in the cache. While one tile is computed with, the rows of the
-// next are asked for, a few at a time: a cache in token order has each key of a head on another page,
-// which no hardware prefetcher follows.
+// Where the keys and values of a tile lie in the cache. While one tile is computed with, the rows
+// of the next are asked for, a few at a time: a cache in token order has each key of a head on
+// another page, which no hardware prefetcher follows.
 
 #include <cstddef>
 

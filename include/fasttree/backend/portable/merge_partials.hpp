@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Merge of partial results on any Kokkos execution space: per query and head, the partial results of the
-// plan's list, in its order, to the final output. A query without any gets (0, -inf).
+// Merge of partial results on any Kokkos execution space: per query and head, the partial results
+// of the plan's list, in its order, to the final output. A query without any gets (0, -inf).
 
 #include <cmath>
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The arithmetic of the portable backend for few query rows, where a SIMD lane for each row would leave
-// most lanes empty (one request alone has as many rows as a KV head has query heads). Here lanes run
-// along head_dim: a key is read and converted once, multiplied with every row, and summed across lanes,
-// N sums at a time. Scores lie (key, row), so a register holds N / Rows keys of all rows, and maxima and
-// sums are kept in that pattern: lane l is for row l % Rows.
+// The arithmetic of the portable backend for few query rows, where a SIMD lane for each row would
+// leave most lanes empty (one request alone has as many rows as a KV head has query heads). Here
+// lanes run along head_dim: a key is read and converted once, multiplied with every row, and summed
+// across lanes, N sums at a time. Scores lie (key, row), so a register holds N / Rows keys of all
+// rows, and maxima and sums are kept in that pattern: lane l is for row l % Rows.
 
 #include <cstdint>
 #include <limits>
@@ -16,6 +16,11 @@ namespace fasttree::portable {
 
 /// The most rows that are computed with in this way.
 inline constexpr int narrow_rows = 4;
+
+/// Keys of a tile of theirs. Two tiles are under way at a time, one read and one asked for; of a
+/// cache in token order, with rows a page apart, longer ones crowd each other out of the sets of
+/// L2.
+inline constexpr int narrow_key_rows = 16;
 
 /// Lanes of the narrow arithmetic for a shape: native ones where they divide both dimensions.
 template <int N, class Shape>
@@ -60,7 +65,8 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> multiply_keys(Stored const* const* keys, in
   return sums_of<N>(sum);
 }
 
-/// Adds the values of a tile, each times its weights, to Together x N dimensions of all rows' outputs.
+/// Adds the values of a tile, each times its weights, to Together x N dimensions of all rows'
+/// outputs.
 template <int N, int Rows, int ValueDim, int Together, bool Masked, class Stored>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_values(Stored const* const* values, int count, int first,
                                                  NarrowPanel<N> const& panel,

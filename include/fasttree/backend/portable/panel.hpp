@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The arithmetic of the portable backend: a panel of query rows against a tile of keys, by the online
-// softmax (FlashAttention; FastTree section 4.1). A SIMD lane is a query row, so nothing is ever summed
-// across lanes: scores, maxima, sums and outputs of a row stay in its lane.
-//     S = K Q^T,  m' = max(m, S),  P = 2^(S - m'),  l' = l 2^(m - m') + sum P,  O' = O 2^(m - m') + V^T P
+// The arithmetic of the portable backend: a panel of query rows against a tile of keys, by the
+// online softmax (FlashAttention; FastTree section 4.1). A SIMD lane is a query row, so nothing is
+// ever summed across lanes: scores, maxima, sums and outputs of a row stay in its lane.
+//     S = K Q^T,  m' = max(m, S),  P = 2^(S - m'),
+//     l' = l 2^(m - m') + sum P,  O' = O 2^(m - m') + V^T P
 // Queries carry softmax_scale * log2(e), so that logits are in base 2.
 
 #include <cstddef>
@@ -35,8 +36,8 @@ struct Panel {
   std::int32_t* limit;  ///< (width): of the keys of the tile, the row sees those before this one
 };
 
-/// Keys and values of a tile as floats: (count, head_dim), (count, value_dim). What follows them up to
-/// a multiple of 8 keys is zero.
+/// Keys and values of a tile as floats: (count, head_dim), (count, value_dim). What follows them up
+/// to a multiple of 8 keys is zero.
 struct KeyTile {
   float const* keys;
   float const* values;
@@ -78,9 +79,9 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_keys(float const* keys, float const* q
   for (int v = 0; v < Vectors; ++v) store<N>(sum[k][v], scores + k * width + v * N);
 }
 
-/// outputs(d, row) = outputs(d, row) * correction(row) + sum over keys of value times score, for `step`
-/// dimensions, in rows that see a key. Masked: a key adds nothing to rows that do not see it, whatever
-/// its value holds.
+/// outputs(d, row) = outputs(d, row) * correction(row) + sum over keys of value times score, for
+/// `step` dimensions, in rows that see a key. Masked: a key adds nothing to rows that do not see
+/// it, whatever its value holds.
 template <int N, int Vectors, int ValueDim, bool Masked>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
                                                  Panel<N> const& panel,
@@ -112,12 +113,14 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
   for (int d = 0; d < step<Vectors>; ++d) FASTTREE_UNROLL
   for (int v = 0; v < Vectors; ++v) {
     float* const output = outputs + d * width + v * N;
-    store<N>(load<N>(output) * correction[v] + sum[d][v], output);
+    Lanes<N> const before = load<N>(output);
+    auto const attends = sees<N>(panel.limit + v * N, 0);
+    store<N>(attends ? before * correction[v] + sum[d][v] : before, output);
   }
 }
 
-/// Turns the scores of N rows into weights 2^(score - maximum), updates maxima and sums of rows that see
-/// a key, and returns the factor by which what was summed before is to be scaled.
+/// Turns the scores of N rows into weights 2^(score - maximum), updates maxima and sums of rows
+/// that see a key, and returns the factor by which what was summed before is to be scaled.
 template <int N, bool Masked>
 KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int first_row) {
   constexpr int width = Panel<N>::width;
@@ -133,7 +136,8 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int
     }
     maximum = larger(score, maximum);
   }
-  // A row that has seen no key yet keeps -inf; its differences are taken from 0, which gives weights 0.
+  // A row that has seen no key yet keeps -inf; its differences are taken from 0, which gives
+  // weights 0.
   Lanes<N> const base = maximum == -infinity ? Lanes<N>{} : maximum;
   Lanes<N> const correction = exp2<N>(old_maximum - base);
   Lanes<N> const old_sum = load<N>(panel.sums + first_row);
@@ -149,8 +153,8 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int
   return correction;
 }
 
-/// Lets the first `Vectors` registers of a panel's rows attend to the keys of a tile. Masked: some row
-/// sees some of the keys and not all; unmasked, each row sees all of them or none.
+/// Lets the first `Vectors` registers of a panel's rows attend to the keys of a tile. Masked: some
+/// row sees some of the keys and not all; unmasked, each row sees all of them or none.
 template <int N, int Vectors, int HeadDim, int ValueDim, bool Masked, class Stored>
 KOKKOS_INLINE_FUNCTION void attend(Panel<N> const& panel, KeyTile const& tile,
                                    KeyRows<Stored> const& ahead) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Partial attention on any Kokkos execution space: the readable specification of what a backend does,
-// and the fast path on hosts. Persistent teams take tasks, (work item, KV head) pairs, from one queue; an
-// item's query rows are packed once, its keys and values pass by in tiles. Rows lie in panels with a lane
-// for each (panel.hpp), or, where there are few, with lanes along head_dim (narrow.hpp).
-// A team sees one stream of tiles across its tasks: while one is computed with, the next is fetched.
+// Partial attention on any Kokkos execution space: the readable specification of what a backend
+// does, and the fast path on hosts. Persistent teams take tasks, (work item, KV head) pairs, from
+// one queue; an item's query rows are packed once, its keys and values pass by in tiles. Rows lie
+// in panels with a lane for each (panel.hpp), or, where there are few, with lanes along head_dim
+// (narrow.hpp). A team sees one stream of tiles across its tasks: while one is computed with, the
+// next is fetched.
 
 #include <cmath>
 #include <cstddef>
@@ -161,8 +162,8 @@ class PartialAttention {
     for (int d = 0; d < Dim; d += M) store<M>(load<M>(from + d), to + d);
   }
 
-  /// Which rows a tile concerns: [begin, end), empty where none sees a key; `masked` where one of them
-  /// sees some of the keys and not all.
+  /// Which rows a tile concerns: [begin, end), empty where none sees a key; `masked` where one of
+  /// them sees some of the keys and not all.
   struct Concerned {
     int begin, end;
     bool masked;
@@ -188,8 +189,8 @@ class PartialAttention {
 
   // ---- rows
 
-  /// Prepares row `row` of the task's rows; its elements are `queries[d * stride]`. Rows past the last are
-  /// copies of it in what they see, with queries of zero; they are not written.
+  /// Prepares row `row` of the task's rows; its elements are `queries[d * stride]`. Rows past the
+  /// last are copies of it in what they see, with queries of zero; they are not written.
   KOKKOS_INLINE_FUNCTION void pack_row(TeamScratch const& memory, Task const& task, int row,
                                        float* to, int stride) const {
     constexpr float log2_e = 1.44269504088896f;

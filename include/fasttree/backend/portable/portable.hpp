@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The portable backend: any Kokkos execution space, float arithmetic on all element types. Read it first.
+// The portable backend: any Kokkos execution space, float arithmetic on all element types. Read it
+// first.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,6 +38,19 @@ struct Backend {
            sizeof(float);
   }
 
+  /// Enqueues the emptying of a new workspace's queue. By a team policy: at the first of them
+  /// Kokkos allocates for its teams, which attention must not.
+  static void empty_queue(Space const& space, Workspace<Space> const& workspace) {
+    using Policy = Kokkos::TeamPolicy<Space>;
+    WorkQueue* const queue = workspace.queue();
+    Kokkos::parallel_for(
+        "fasttree::make_workspace::empty_queue", Policy(space, teams(space), team_size<Space>),
+        KOKKOS_LAMBDA(typename Policy::member_type const& team) {
+          if (team.league_rank() == 0)
+            Kokkos::single(Kokkos::PerTeam(team), [=] { *queue = WorkQueue{}; });
+        });
+  }
+
   template <class Shape, KVCache Cache, class Output, LogBase Base>
   static void partial_attention(Space const& space,
                                 AttentionPlan<Space, Shape, Backend> const& plan,
@@ -48,8 +62,9 @@ struct Backend {
     std::size_t const stride =
         round_up(scratch_bytes(plan.shape()), WorkspaceLayout::alignment) / sizeof(float);
     constexpr TilePolicy tile = tiles<Shape>().wide;
-    TileStream const stream{plan.arrays(), reinterpret_cast<WorkQueue*>(workspace.data()),
-                            plan.shape().kv_heads, tile.key_rows};
+    int const narrow_queries = lanes<Space> > 1 ? narrow_rows / plan.shape().group() : 0;
+    TileStream const stream{plan.arrays(), workspace.queue(), plan.shape().kv_heads,
+                            tile.key_rows, narrow_queries,    narrow_key_rows};
     Kokkos::parallel_for(
         "fasttree::tree_attention::partial_attention",
         typename Kernel::Policy(space, teams(space), team_size<Space>),

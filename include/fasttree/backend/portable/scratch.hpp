@@ -10,8 +10,8 @@
 
 namespace fasttree::portable {
 
-/// Scratch for items of up to `query_rows` rows and tiles of `key_rows` keys, from `base` on. See Panel,
-/// NarrowPanel and KeyRows for what the parts hold.
+/// Scratch for items of up to `query_rows` rows and tiles of `key_rows` keys, from `base` on. See
+/// Panel, NarrowPanel and KeyRows for what the parts hold.
 template <class Shape, int N, int TeamSize>
 class Scratch {
  public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The stream of key tiles that a team works through: task after task from the queue, range after range
-// of a task's item. A task is a work item for one KV head; neighbouring tasks are the KV heads of one
-// item, which in a cache in token order lie on the same pages.
+// The stream of key tiles that a team works through: task after task from the queue, range after
+// range of a task's item. A task is a work item for one KV head; neighbouring tasks are the KV
+// heads of one item, which in a cache in token order lie on the same pages.
 
 #include <fasttree/core/kokkos.hpp>
 #include <fasttree/plan/attention_plan.hpp>
@@ -21,7 +21,9 @@ class TileStream {
   PlanArrays plan;
   WorkQueue* queue;
   int kv_heads;
-  int key_rows;
+  int key_rows;         ///< of a tile
+  int narrow_queries;   ///< items of no more queries have
+  int narrow_key_rows;  ///< keys in a tile
 
   KOKKOS_INLINE_FUNCTION int tasks() const { return plan.counts->items * kv_heads; }
   KOKKOS_INLINE_FUNCTION WorkItem const& item(int task) const {
@@ -60,8 +62,10 @@ class TileStream {
 
  private:
   KOKKOS_INLINE_FUNCTION Tile tile_at(int task, int range, int begin) const {
+    bool const narrow = item(task).query_end - item(task).query_begin <= narrow_queries;
+    int const most = narrow ? narrow_key_rows : key_rows;
     int const rest = plan.ranges[range].length - begin;
-    return {task, range, begin, rest < key_rows ? rest : key_rows};
+    return {task, range, begin, rest < most ? rest : most};
   }
 
   /// The first range, from `range` on, that concerns queries of the item.
