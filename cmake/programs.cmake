@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# How fasttree's own programs are built: tests, examples, benchmarks. Nothing here reaches a consumer.
+#
+#   fasttree_test(core/partials.cpp)        one program and one ctest per execution space of Kokkos,
+#                                           core.partials.OpenMP, core.partials.Serial, ...; in the
+#                                           source, FASTTREE_TEST_SPACE is the space's type
+#   fasttree_host_test(tree/shape.cpp)      one program and one ctest, tree.shape
+#   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
+#   fasttree_benchmark(merge_partials.cpp)  one program, and one ctest that runs every case of it once
+
+option(FASTTREE_NATIVE "Build tests, examples and benchmarks for this machine's processor" OFF)
+set(FASTTREE_TEST_SPACES "" CACHE STRING "Execution spaces to test; empty for all that Kokkos has")
+
+# Linked by every program.
+add_library(fasttree_program INTERFACE)
+target_link_libraries(fasttree_program INTERFACE fasttree::fasttree)
+target_compile_options(fasttree_program INTERFACE
+  $<$<NOT:$<CONFIG:Debug>>:-O3>
+  $<$<BOOL:${FASTTREE_NATIVE}>:-march=native>)
+
+# Linked by every test, beside that.
+add_library(fasttree_warnings INTERFACE)
+target_compile_options(fasttree_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror)
+
+# Kokkos spells its devices in capitals; the types are spelled like this.
+set(fasttree_spaces "")
+foreach(space Serial OpenMP Threads Cuda HIP)
+  string(TOUPPER ${space} device)
+  if(device IN_LIST Kokkos_DEVICES)
+    if(NOT FASTTREE_TEST_SPACES OR space IN_LIST FASTTREE_TEST_SPACES)
+      list(APPEND fasttree_spaces ${space})
+    endif()
+  endif()
+endforeach()
+
+# Three threads: more than the cores of a small machine, and no power of two.
+function(fasttree_set_test_properties test)
+  set_tests_properties(${test} PROPERTIES TIMEOUT 300 ENVIRONMENT
+    "OMP_NUM_THREADS=3;OMP_PROC_BIND=false;KOKKOS_NUM_THREADS=3;KOKKOS_DISABLE_WARNINGS=1")
+endfunction()
+
+function(fasttree_add_test_program test source)
+  add_executable(${test} ${source})
+  target_link_libraries(${test} PRIVATE fasttree_program fasttree_warnings fasttree_test_main)
+  target_precompile_headers(${test} REUSE_FROM fasttree_test_main)
+  add_test(NAME ${test} COMMAND ${test})
+  fasttree_set_test_properties(${test})
+endfunction()
+
+# core/partials.cpp -> core.partials
+function(fasttree_test_name source result)
+  cmake_path(REMOVE_EXTENSION source LAST_ONLY)
+  string(REPLACE "/" "." source ${source})
+  set(${result} ${source} PARENT_SCOPE)
+endfunction()
+
+function(fasttree_test source)
+  fasttree_test_name(${source} name)
+  foreach(space IN LISTS fasttree_spaces)
+    fasttree_add_test_program(${name}.${space} ${source})
+    target_compile_definitions(${name}.${space} PRIVATE FASTTREE_TEST_SPACE=Kokkos::${space})
+  endforeach()
+endfunction()
+
+function(fasttree_host_test source)
+  fasttree_test_name(${source} name)
+  fasttree_add_test_program(${name} ${source})
+endfunction()
+
+function(fasttree_example source)
+  fasttree_test_name(${source} name)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE fasttree_program)
+  add_test(NAME example.${name} COMMAND ${name} ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  fasttree_set_test_properties(example.${name})
+endfunction()
+
+function(fasttree_benchmark source)
+  fasttree_test_name(${source} name)
+  add_executable(bench_${name} ${source})
+  target_link_libraries(bench_${name} PRIVATE fasttree_program benchmark::benchmark)
+  target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)  # the oracle
+  add_test(NAME bench.${name} COMMAND bench_${name} --benchmark_min_time=0)
+  fasttree_set_test_properties(bench.${name})
+endfunction()
