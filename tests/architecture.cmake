@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checks the headers of ROOT against the layers of the library (README, "Map"): what a header may
+# include, where a machine may be named, how a header begins and how long it may be.
+
+cmake_minimum_required(VERSION 3.25)
+
+set(line_budget 400)
+set(line_budget_exceptions)  # instruction-level headers, each with its reason
+
+# What a layer may include, as regular expressions on the path below fasttree/.
+set(may_core "core/")
+set(may_tree "core/|tree/")
+set(may_cache "core/|cache/")
+set(may_comm "core/|comm/")
+set(may_plan "core/|plan/")
+set(may_planner "core/|tree/|plan/|planner/")
+set(may_backend "core/|cache/|plan/|backend/")             # backend.hpp, select.hpp
+set(may_machine "core/|cache/|plan/|backend/backend.hpp")  # backend/X: and itself
+set(may_stages "core/|cache/|plan/|stages/|backend/select.hpp")
+set(may_verbs "")
+
+# What only these headers may contain, each a pattern and the paths where it is allowed.
+set(only_kokkos "include <Kokkos_")
+set(only_kokkos_in "^core/kokkos.hpp$")
+set(only_mpi "include <mpi.h>")
+set(only_mpi_in "^comm/mpi_communicator.hpp$")
+set(only_nccl "include <(nccl|rccl|rccl/rccl)\\.h>")
+set(only_nccl_in "^comm/nccl_communicator.hpp$")
+set(only_launch "__global__")
+set(only_launch_in "^backend/[^/]+/launch.hpp$")
+set(only_machine "# *(if|ifdef|ifndef|elif)[^\n]*(KOKKOS_|__CUDA|__NVCC__|CUDA_VERSION|CUDART|__HIP|HIP_VERSION|__AMDGCN__)")
+set(only_machine_in "^(core/kokkos|backend/select|comm/nccl_communicator).hpp$")
+
+set(complaints 0)
+function(complain path text)
+  message("${path}: ${text}")
+  math(EXPR count "${complaints} + 1")
+  set(complaints ${count} PARENT_SCOPE)
+endfunction()
+
+set(include_dir ${ROOT}/include/fasttree)
+file(GLOB_RECURSE headers RELATIVE ${include_dir} ${include_dir}/*)
+foreach(path IN LISTS headers)
+  file(READ ${include_dir}/${path} text)
+
+  if(NOT path MATCHES "^[a-z0-9_/]+\\.hpp$")
+    complain(${path} "names are lower case, in snake_case, and end in .hpp")
+  endif()
+  if(NOT text MATCHES "^// SPDX-License-Identifier: Apache-2.0\n#pragma once\n// ")
+    complain(${path} "a header begins with its SPDX line, #pragma once, and what it gives")
+  endif()
+  string(REGEX MATCHALL "\n" lines "${text}")
+  list(LENGTH lines lines)
+  if(lines GREATER line_budget AND NOT path IN_LIST line_budget_exceptions)
+    complain(${path} "${lines} lines, more than ${line_budget}")
+  endif()
+
+  if(path MATCHES "^backend/([^/]+)/")
+    set(may "${may_machine}|backend/${CMAKE_MATCH_1}/")
+  elseif(path MATCHES "^([^/]+)/")
+    set(may "${may_${CMAKE_MATCH_1}}")
+    if(may STREQUAL "")
+      complain(${path} "${CMAKE_MATCH_1} is no layer")
+    endif()
+  else()
+    set(may "${may_verbs}")
+  endif()
+  if(path STREQUAL "stages/reduce_shards.hpp")
+    string(APPEND may "|comm/")
+  endif()
+  if(path MATCHES "/(wgmma|mfma|mma|tma|cp_async)\\.hpp$")
+    set(may "nothing of fasttree: an instruction header stands alone")
+  endif()
+  string(REGEX MATCHALL "# *include [^\n]+" includes "${text}")
+  foreach(include IN LISTS includes)
+    if(include MATCHES "<fasttree/(.+)>")
+      set(included ${CMAKE_MATCH_1})
+      if(NOT included MATCHES "^(${may})")
+        complain(${path} "may not include ${included}, only ${may}")
+      elseif(NOT EXISTS ${include_dir}/${included})
+        complain(${path} "includes ${included}, which does not exist")
+      endif()
+    elseif(include MATCHES "\"")
+      complain(${path} "${include}: headers are included as <fasttree/...>")
+    endif()
+  endforeach()
+
+  foreach(rule kokkos mpi nccl launch machine)
+    string(REGEX MATCH "${only_${rule}}" found "${text}")
+    if(found AND NOT path MATCHES "${only_${rule}_in}")
+      complain(${path} "\"${found}\" belongs in ${only_${rule}_in}")
+    endif()
+  endforeach()
+endforeach()
+
+list(LENGTH headers count)
+if(count EQUAL 0)
+  message(FATAL_ERROR "no headers in ${include_dir}")
+elseif(complaints)
+  message(FATAL_ERROR "${complaints} complaints about ${count} headers")
+endif()
+message("${count} headers, no complaint")

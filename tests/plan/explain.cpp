@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The counts and the words of a plan, by hand on a tree small enough to count.
+
+#include <fasttree/make_plan.hpp>
+#include <fasttree/plan/explain.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "support/random_forest.hpp"
+#include "support/space.hpp"
+
+using namespace fasttree;
+using fasttree::test::Forest;
+using fasttree::test::Space;
+
+TEST_CASE("summary: what ShareEveryNode and NoSharing move on a root of 100 keys with two leaves") {
+  AttentionShape<half, 64, 32> const shape{.query_heads = 8, .kv_heads = 2};
+  PrefixTree const tree = Forest{{-1, 0, 0}, {100, 20, 30}, {{1}, {2}}}.tree();
+  PlanSummary const shared = summarize(make_plan(Space{}, tree, shape, ShareEveryNode{}));
+  CHECK(shared.queries == 2);
+  CHECK(shared.unique_keys == 150);
+  CHECK(shared.keys_read == 150);
+  CHECK(shared.path_keys == 120 + 130);
+  CHECK(shared.key_bytes == 150 * 2 * (64 + 32) * 2);
+  CHECK(shared.unique_key_bytes == shared.key_bytes);
+  CHECK(shared.path_key_bytes == 250 * 2 * (64 + 32) * 2);
+  CHECK(shared.query_bytes == 2 * 8 * (64 + 32) * 2);
+  CHECK(shared.partials == 4);
+  CHECK(shared.partial_bytes == 2 * 4 * 8 * (32 + 1) * 4);
+  CHECK(shared.wide_items + shared.narrow_items == 3);
+
+  PlanSummary const alone = summarize(make_plan(Space{}, tree, shape, NoSharing{}));
+  CHECK(alone.keys_read == alone.path_keys);
+  CHECK(alone.partials == 0);
+  CHECK(alone.partial_bytes == 0);
+}
+
+TEST_CASE("summary: padding is the share of a tile that holds nothing") {
+  // One item of 12 rows in a tile of `rows`, 40 keys in tiles of `keys`.
+  AttentionShape<float, 8> const shape{.query_heads = 12, .kv_heads = 1};
+  auto const plan = make_plan(Space{}, Forest{{-1}, {40}, {{0}}}.tree(), shape, NoSharing{});
+  TilePolicy const tile = plan.tables().tiles.narrow;
+  REQUIRE(tile.query_rows >= 12);
+  REQUIRE(tile.key_rows >= 40);
+  PlanSummary const sum = summarize(plan);
+  CHECK(sum.row_padding == doctest::Approx(1 - 12.0 / tile.query_rows));
+  CHECK(sum.key_padding == doctest::Approx(1 - 40.0 / tile.key_rows));
+}
+
+TEST_CASE("an empty plan has a summary of zeros and can be explained") {
+  AttentionShape<float, 8> const shape{};
+  auto const plan = make_plan(Space{}, Forest{}.tree(), shape);
+  PlanSummary const sum = summarize(plan);
+  CHECK(sum.queries == 0);
+  CHECK(sum.key_bytes == 0);
+  CHECK(sum.row_padding == 0);
+  CHECK(explain(plan).starts_with("plan of 0 queries"));
+}
+
+TEST_CASE("the explanation names items, bytes, partial results, padding, and decisions") {
+  AttentionShape<bfloat16, 128> const shape{.query_heads = 32, .kv_heads = 8};
+  PrefixTree const tree = test::level_forest({1, 4, 64}, {2000, 300, 20}).tree();
+  std::string const text = explain(make_plan(Space{}, tree, shape));
+  CAPTURE(text);
+  CHECK(text.starts_with(
+      "plan of 64 queries x 32 query heads, 8 KV heads, head_dim 128, bfloat16\n"));
+  for (char const* part : {"work items", "keys", "key bytes", "partials", "padding", "  node "})
+    CHECK(text.find(part) != std::string::npos);
+  CHECK(text.find("4480 distinct") != std::string::npos);
+}

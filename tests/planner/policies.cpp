@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law of plans on random forests, for every policy, several tiles and heads; policies on small
+// trees by hand; a plan in a constant expression.
+
+#include <fasttree/planner/build_plan.hpp>
+#include <fasttree/planner/greedy_edges.hpp>
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/plan_law.hpp"
+#include "support/random_forest.hpp"
+#include "support/subtree_policy.hpp"
+
+namespace {
+
+using namespace fasttree;
+using fasttree::test::Forest;
+using fasttree::test::PlanLaw;
+using fasttree::test::SubtreePolicy;
+
+constexpr Tiles small_tiles{{8, 4}, {4, 4}}, paper_tiles{{64, 32}, {16, 32}};
+
+template <class Policy>
+PlanTables plan_of(PrefixTree const& tree, PlanTarget const& target, Policy const& policy) {
+  Grouping grouping;
+  PlanTables tables;
+  build_plan(tree, target, policy, grouping, tables);
+  return tables;
+}
+
+template <class Policy>
+void keeps_the_law(PrefixTree const& tree, PlanTarget const& target, Policy const& policy) {
+  PlanTables const tables = plan_of(tree, target, policy);
+  CHECK(PlanLaw(tree, target, tables).broken() == "");
+}
+
+template <class Policy>
+void keeps_the_law_on_random_forests(Policy const& policy, test::ForestSize size = {}) {
+  PlanTarget const targets[] = {
+      {small_tiles, 1, 1, 1},    {small_tiles, 3, 2, 16},   {small_tiles, 4, 1, 4},
+      {small_tiles, 16, 1, 8},   {paper_tiles, 1, 32, 132}, {paper_tiles, 4, 8, 132},
+      {paper_tiles, 16, 1, 132}, {paper_tiles, 5, 1, 1},    {{{96, 64}, {24, 64}}, 128, 2, 3}};
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    PrefixTree const tree = test::random_forest(seed, size).tree(seed % 3 == 0 ? 8 : 1);
+    for (PlanTarget const& target : targets) {
+      CAPTURE(target.group);
+      CAPTURE(target.slots);
+      keeps_the_law(tree, target, policy);
+    }
+  }
+}
+
+/// A tree that a compiler plans: a root of 10 tokens, leaves of 5 and 7 with 1 and 2 requests.
+template <class Policy>
+constexpr PlanTables small_plan(Policy const& policy) {
+  int const parents[] = {-1, 0, 0}, lengths[] = {10, 5, 7};
+  Request const requests[] = {{1}, {2}, {2}};
+  PrefixTree const tree(parents, lengths, requests);
+  Grouping grouping;
+  PlanTables tables;
+  build_plan(tree, PlanTarget{paper_tiles, 1, 1, 1}, policy, grouping, tables);
+  return tables;
+}
+
+}  // namespace
+
+TEST_CASE("NoSharing covers every pair of a query and a key once") {
+  keeps_the_law_on_random_forests(NoSharing{});
+}
+
+TEST_CASE("ShareEveryNode covers every pair of a query and a key once") {
+  keeps_the_law_on_random_forests(ShareEveryNode{});
+}
+
+TEST_CASE("GreedyEdges covers every pair of a query and a key once") {
+  keeps_the_law_on_random_forests(GreedyEdges<>{});
+  keeps_the_law_on_random_forests(GreedyEdges<>{}, {60, 300, 200, 3});
+}
+
+TEST_CASE("GreedyEdges covers every pair once with pieces of any size and costs of any kind") {
+  keeps_the_law_on_random_forests(GreedyEdges<>{.long_piece = 7, .short_piece = 1});
+  keeps_the_law_on_random_forests(GreedyEdges<>{.costs = {.gamma = 1e9}});  // joins every edge
+  keeps_the_law_on_random_forests(GreedyEdges<>{.costs = {0, 0, -1}});      // joins none
+}
+
+TEST_CASE("a policy whose groups carry whole subtrees covers every pair once") {
+  keeps_the_law_on_random_forests(SubtreePolicy{});
+  keeps_the_law_on_random_forests(SubtreePolicy{.keys_per_item = 9});
+}
+
+TEST_CASE("NoSharing has no group of two requests; ShareEveryNode reads every key once") {
+  PrefixTree const tree = Forest{{-1, 0, 0}, {90, 20, 30}, {{1}, {1}, {2}, {2}}}.tree();
+  PlanTarget const target{paper_tiles, 1, 1, 1};
+  PlanTables const alone = plan_of(tree, target, NoSharing{});
+  for (WorkItem const& item : alone.items) CHECK(item.query_end - item.query_begin == 1);
+  CHECK(alone.partials == 0);
+  CHECK(alone.merge_queries.empty());
+  PlanTables const shared = plan_of(tree, target, ShareEveryNode{});
+  std::int64_t keys = 0;
+  for (WorkItem const& item : shared.items)
+    for (KeyRange const& range : shared.ranges_of(item)) keys += range.length;
+  CHECK(keys == shared.unique_keys);
+  CHECK(shared.unique_keys == 140);
+  CHECK(shared.path_keys == 2 * 110 + 2 * 120);
+  CHECK(shared.partials == 8);
+}
+
+// Clang 14 does not accept std::vector::resize of libstdc++ 12 in a constant expression.
+#if !defined(__clang__) || __clang_major__ > 14
+TEST_CASE("a plan can be made in a constant expression") {
+  static_assert(small_plan(NoSharing{}).items.size() == 3);
+  static_assert(small_plan(NoSharing{}).partials == 0);
+  static_assert(small_plan(ShareEveryNode{}).items.size() == 3);
+  static_assert(small_plan(ShareEveryNode{}).partials == 6);
+  static_assert(small_plan(GreedyEdges<>{}).partials <= 6);
+  CHECK(small_plan(GreedyEdges<>{}).items == [] {
+    Grouping grouping;
+    PlanTables tables;
+    build_plan(Forest{{-1, 0, 0}, {10, 5, 7}, {{1}, {2}, {2}}}.tree(),
+               PlanTarget{paper_tiles, 1, 1, 1}, GreedyEdges<>{}, grouping, tables);
+    return tables.items;
+  }());
+}
+#endif
+
+TEST_CASE(
+    "nothing to plan: no nodes, no requests, requests without queries, nodes without requests") {
+  PlanTarget const target{paper_tiles, 4, 8, 132};
+  Forest const forests[] = {
+      {}, {{-1}, {5}, {}}, {{-1, 0}, {5, 5}, {{1, 0}, {0, 0}}}, {{-1, -1}, {0, 0}, {}}};
+  for (Forest const& forest : forests) {
+    PrefixTree const tree = forest.tree();
+    for (PlanTables const& tables :
+         {plan_of(tree, target, NoSharing{}), plan_of(tree, target, ShareEveryNode{}),
+          plan_of(tree, target, GreedyEdges<>{})}) {
+      CHECK(tables.items.empty());
+      CHECK(tables.merge_queries.empty());
+      CHECK(tables.partials == 0);
+      CHECK(PlanLaw(tree, target, tables).broken() == "");
+    }
+  }
+}
+
+TEST_CASE("queries without keys are in no item and in the merge, as identity rows") {
+  PrefixTree const tree = Forest{{-1, -1}, {0, 3}, {{0}, {1, 5}}}.tree();
+  PlanTarget const target{small_tiles, 1, 1, 1};
+  for (PlanTables const& tables :
+       {plan_of(tree, target, NoSharing{}), plan_of(tree, target, GreedyEdges<>{})}) {
+    CHECK(PlanLaw(tree, target, tables).broken() == "");
+    CHECK(tables.merge_queries == std::vector{0});
+    CHECK(tables.visible_keys == std::vector{0, 0, 0, 1, 2, 3});
+  }
+}
+
+TEST_CASE("a chain of 100 000 nodes is planned without recursion by every policy") {
+  int const count = 100'000;
+  Forest forest;
+  for (int i = 0; i < count; ++i) forest.parents.push_back(i - 1);
+  forest.lengths.assign(count, 1);
+  forest.requests = {{count - 1}, {count / 2}};
+  PrefixTree const tree = forest.tree();
+  PlanTarget const target{paper_tiles, 1, 1, 4};
+  keeps_the_law(tree, target, NoSharing{});
+  keeps_the_law(tree, target, ShareEveryNode{});
+  keeps_the_law(tree, target, GreedyEdges<>{});
+}
+
+TEST_CASE("contexts of 2^31 - 1 tokens are planned: no length overflows") {
+  int const most = std::numeric_limits<int>::max();
+  PrefixTree const tree = Forest{{-1, 0}, {most - 9, 9}, {{1}, {0}, {0}}}.tree(16);
+  PlanTarget const target{paper_tiles, 4, 8, 4};
+  auto const keys = [&](PlanTables const& tables) {
+    std::int64_t sum = 0;
+    for (WorkItem const& item : tables.items)
+      for (KeyRange const& range : tables.ranges_of(item))
+        sum += std::int64_t{range.length} * (item.query_end - item.query_begin);
+    return sum;
+  };
+  std::int64_t const pairs = 3 * std::int64_t{most} - 18;
+  CHECK(keys(plan_of(tree, target, NoSharing{})) == pairs);
+  CHECK(keys(plan_of(tree, target, ShareEveryNode{})) == pairs);
+  GreedyEdges<> const large{.long_piece = 1 << 30, .short_piece = 1 << 28};
+  CHECK(keys(plan_of(tree, target, large)) == pairs);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What Kokkos Tools see while an object of this type lives: labels of kernels, allocations, fences
+// and copies, in their order, with ", " between them.
+
+#include <string>
+#include <vector>
+
+#include <fasttree/core/kokkos.hpp>
+
+namespace fasttree::test {
+
+class ToolEvents {
+ public:
+  ToolEvents() {
+    namespace tools = Kokkos::Tools::Experimental;
+    seen_ = {};
+    tools::set_begin_parallel_for_callback(
+        [](char const* name, std::uint32_t device, std::uint64_t*) {
+          append(seen_.kernels, name);
+          seen_.devices.push_back(device);
+        });
+    tools::set_begin_parallel_reduce_callback(
+        [](char const* name, std::uint32_t, std::uint64_t*) { append(seen_.kernels, name); });
+    tools::set_begin_parallel_scan_callback(
+        [](char const* name, std::uint32_t, std::uint64_t*) { append(seen_.kernels, name); });
+    tools::set_allocate_data_callback([](Kokkos::Tools::SpaceHandle, char const* name, void const*,
+                                         std::uint64_t) { append(seen_.allocations, name); });
+    tools::set_begin_deep_copy_callback([](Kokkos::Tools::SpaceHandle, char const* to, void const*,
+                                           Kokkos::Tools::SpaceHandle, char const*, void const*,
+                                           std::uint64_t) { append(seen_.copies, to); });
+    tools::set_begin_fence_callback(
+        [](char const* name, std::uint32_t, std::uint64_t*) { append(seen_.fences, name); });
+  }
+  ~ToolEvents() {
+    namespace tools = Kokkos::Tools::Experimental;
+    tools::set_begin_parallel_for_callback(nullptr);
+    tools::set_begin_parallel_reduce_callback(nullptr);
+    tools::set_begin_parallel_scan_callback(nullptr);
+    tools::set_allocate_data_callback(nullptr);
+    tools::set_begin_deep_copy_callback(nullptr);
+    tools::set_begin_fence_callback(nullptr);
+  }
+  ToolEvents(ToolEvents const&) = delete;
+  ToolEvents& operator=(ToolEvents const&) = delete;
+
+  std::string const& kernels() const { return seen_.kernels; }
+  /// The device ids of the kernels of parallel_for.
+  std::vector<std::uint32_t> const& devices() const { return seen_.devices; }
+  std::string const& allocations() const { return seen_.allocations; }
+  std::string const& copies() const { return seen_.copies; }
+  std::string const& fences() const { return seen_.fences; }
+
+ private:
+  static void append(std::string& labels, char const* label) {
+    labels += (labels.empty() ? "" : ", ") + std::string(label);
+  }
+
+  struct Seen {
+    std::string kernels, allocations, copies, fences;
+    std::vector<std::uint32_t> devices;
+  };
+  static inline Seen seen_;
+};
+
+}  // namespace fasttree::test

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tree: what is refused and how it is said, orders, positions, slots, counts; shapes of any
+// depth.
+
+#include <fasttree/tree/prefix_tree.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "support/oracle.hpp"
+#include "support/random_forest.hpp"
+
+namespace {
+
+using fasttree::Error;
+using fasttree::PrefixTree;
+using fasttree::Request;
+using fasttree::test::Forest;
+
+constexpr int most = std::numeric_limits<int>::max();
+
+void refuses(Forest const& forest, char const* message, int slot_alignment = 1) {
+  CHECK_THROWS_WITH_AS(forest.tree(slot_alignment), message, Error);
+}
+
+std::vector<int> list(std::span<int const> span) { return {span.begin(), span.end()}; }
+
+/// What a node's counts are, from their definition.
+struct Below {
+  int requests = 0, queries = 0;
+};
+Below count_below(PrefixTree const& tree, int node) {
+  Below below;
+  for (int r = 0; r < tree.requests(); ++r)
+    for (int above = tree.request(r).node; above != PrefixTree::no_parent;
+         above = tree.parent(above))
+      if (above == node) {
+        ++below.requests;
+        below.queries += tree.request(r).query_length;
+      }
+  return below;
+}
+
+}  // namespace
+
+TEST_CASE("a small tree: children, positions, slots, requests and queries") {
+  Forest const forest{{1, -1, 1, 2}, {4, 3, 0, 5}, {{3, 2}, {0}, {3}, {1, 0}}};
+  PrefixTree const tree = forest.tree();
+  CHECK(tree.nodes() == 4);
+  CHECK(tree.requests() == 4);
+  CHECK(tree.queries() == 4);
+  CHECK(tree.slots() == 12);
+  CHECK(list(tree.children(1)) == std::vector{0, 2});
+  CHECK(list(tree.children(0)).empty());
+  CHECK(list(tree.requests_on(3)) == std::vector{0, 2});
+  CHECK(tree.requests_under(1) == 4);
+  CHECK(tree.queries_under(2) == 3);
+  CHECK(tree.position(1) == 0);
+  CHECK(tree.position(3) == 3);
+  CHECK(tree.path_length(3) == 8);
+  CHECK(tree.slot_begin(3) == 7);
+  CHECK(tree.first_query(0) == 0);
+  CHECK(tree.first_query(1) == 2);
+  CHECK(tree.first_query(2) == 3);
+}
+
+TEST_CASE("a node begins on a multiple of the slot alignment, empty nodes too") {
+  PrefixTree const tree = Forest{{-1, 0, 0, 1}, {5, 0, 16, 1}, {}}.tree(16);
+  CHECK(tree.slot_begin(0) == 0);
+  CHECK(tree.slot_begin(1) == 16);
+  CHECK(tree.slot_begin(2) == 16);
+  CHECK(tree.slot_begin(3) == 32);
+  CHECK(tree.slots() == 48);
+}
+
+TEST_CASE("slots have 64 bits: more tokens than an int counts") {
+  PrefixTree const tree = Forest{{-1, -1, -1}, {most, most, 5}, {{2}}}.tree(2);
+  CHECK(tree.slot_begin(2) == 2 * (std::int64_t{most} + 1));
+  CHECK(tree.slots() == 2 * (std::int64_t{most} + 1) + 6);
+}
+
+TEST_CASE("random forests: every order and count is what its definition says") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    Forest const forest = fasttree::test::random_forest(seed);
+    PrefixTree const tree = forest.tree(4);
+    std::vector<int> place(tree.nodes(), -1);
+    for (int i = 0; i < tree.nodes(); ++i) place[tree.parents_first()[i]] = i;
+    std::vector<int> owner(tree.slots(), -1);
+    for (int node = 0; node < tree.nodes(); ++node) {
+      CAPTURE(node);
+      REQUIRE(place[node] >= 0);
+      int const above = tree.parent(node);
+      CHECK(above == forest.parents[node]);
+      if (above != PrefixTree::no_parent) {
+        CHECK(place[above] < place[node]);
+        CHECK(std::ranges::count(tree.children(above), node) == 1);
+      }
+      CHECK(tree.position(node) == (above < 0 ? 0 : tree.path_length(above)));
+      CHECK(tree.slot_begin(node) % 4 == 0);
+      for (int i = 0; i < tree.length(node); ++i) {
+        CHECK(owner[tree.slot_begin(node) + i] == -1);
+        owner[tree.slot_begin(node) + i] = node;
+      }
+      Below const below = count_below(tree, node);
+      CHECK(tree.requests_under(node) == below.requests);
+      CHECK(tree.queries_under(node) == below.queries);
+    }
+    for (int r = 0; r < tree.requests(); ++r)
+      CHECK(std::ranges::count(tree.requests_on(tree.request(r).node), r) == 1);
+  }
+}
+
+TEST_CASE("nothing at all is a tree: no nodes, no requests, no queries, no slots") {
+  PrefixTree const tree = Forest{}.tree(16);
+  CHECK(tree.nodes() == 0);
+  CHECK(tree.requests() == 0);
+  CHECK(tree.queries() == 0);
+  CHECK(tree.slots() == 0);
+}
+
+TEST_CASE("a chain of 100 000 nodes, deepest first and last, needs no recursion") {
+  int const count = 100'000;
+  for (bool const deepest_first : {false, true}) {
+    CAPTURE(deepest_first);
+    Forest forest;
+    for (int i = 0; i < count; ++i)
+      forest.parents.push_back(deepest_first ? (i + 1 < count ? i + 1 : -1) : i - 1);
+    forest.lengths.assign(count, 2);
+    int const deepest = deepest_first ? 0 : count - 1;
+    forest.requests = {{deepest}};
+    PrefixTree const tree = forest.tree();
+    CHECK(tree.path_length(deepest) == 2 * count);
+    CHECK(tree.queries_under(deepest_first ? count - 1 : 0) == 1);
+  }
+}
+
+// Clang 14 does not accept std::vector::resize of libstdc++ 12 in a constant expression.
+#if !defined(__clang__) || __clang_major__ > 14
+TEST_CASE("a tree can be made in a constant expression") {
+  constexpr auto slots = [] {
+    int const parents[] = {-1, 0}, lengths[] = {10, 3};
+    Request const requests[] = {{1}, {0}};
+    PrefixTree const tree(parents, lengths, requests, 8);
+    return tree.slots() + tree.queries_under(0);
+  };
+  static_assert(slots() == 26);
+}
+#endif
+
+TEST_CASE("refused: arrays of different lengths") {
+  refuses({{-1, 0}, {1}, {}}, "fasttree::PrefixTree: lengths.size(): expected 2, found 1");
+}
+
+TEST_CASE("refused: a parent that is no node") {
+  refuses({{-1, 2}, {1, 1}, {}},
+          "fasttree::PrefixTree: parents[1]: expected -1 or a node below 2, found 2");
+  refuses({{-2}, {1}, {}},
+          "fasttree::PrefixTree: parents[0]: expected -1 or a node below 1, found -2");
+}
+
+TEST_CASE("refused: cycles, short and long, with trees beside them and nodes below them") {
+  refuses({{0}, {1}, {}},
+          "fasttree::PrefixTree: parents: expected a forest, found a cycle on or above node 0");
+  refuses({{-1, 0, 4, 2, 3}, {1, 1, 1, 1, 1}, {}},
+          "fasttree::PrefixTree: parents: expected a forest, found a cycle on or above node 2");
+  refuses({{1, 2, 1}, {1, 1, 1}, {{0}}},
+          "fasttree::PrefixTree: parents: expected a forest, found a cycle on or above node 0");
+}
+
+TEST_CASE("refused: a negative length") {
+  refuses({{-1, 0}, {1, -1}, {}}, "fasttree::PrefixTree: lengths[1]: expected 0 or more, found -1");
+}
+
+TEST_CASE("refused: a path of 2^31 tokens; one token less is fine") {
+  CHECK(Forest{{-1, 0}, {most - 5, 5}, {{1}}}.tree().path_length(1) == most);
+  refuses({{-1, 0}, {most - 5, 6}, {}},
+          "fasttree::PrefixTree: lengths: expected paths of less than 2^31 tokens, found a longer "
+          "one down to node 1");
+}
+
+TEST_CASE("refused: a request on no node, of negative length, or too many queries") {
+  refuses({{-1}, {1}, {{0}, {1}}},
+          "fasttree::PrefixTree: requests[1].node: expected a node below 1, found 1");
+  refuses({{-1}, {1}, {{-1}}},
+          "fasttree::PrefixTree: requests[0].node: expected a node below 1, found -1");
+  refuses({{}, {}, {{0}}},
+          "fasttree::PrefixTree: requests[0].node: expected a node below 0, found 0");
+  refuses({{-1}, {1}, {{0, -3}}},
+          "fasttree::PrefixTree: requests[0].query_length: expected 0 or more, found -3");
+  refuses({{-1}, {1}, {{0, most}, {0, most}}},
+          "fasttree::PrefixTree: requests: expected less than 2^31 - 1 queries in all, found "
+          "4294967294");
+}
+
+TEST_CASE("refused: an alignment of 0 or less") {
+  refuses({{-1}, {1}, {}},
+          "fasttree::PrefixTree: slot_alignment: expected a positive number, found 0", 0);
+}

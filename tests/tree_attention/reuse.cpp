@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans and workspaces used again: a plan made into the memory of another equals a fresh one, a
+// workspace serves many calls and plans, the caller's memory serves whatever it holds.
+
+#include <fasttree/tree_attention.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <utility>
+
+#include "support/problem.hpp"
+#include "support/random_forest.hpp"
+
+namespace {
+
+using namespace fasttree;
+using namespace fasttree::test;
+
+using Shape = AttentionShape<float, 8>;
+constexpr Shape shape{.query_heads = 6, .kv_heads = 2};
+using Plan = AttentionPlan<Space, Shape, DefaultBackend<Space>>;
+
+/// Attention by a plan and a workspace that a test has made.
+Result<float> attend_by(Plan const& plan, Problem<Shape> const& problem,
+                        Workspace<Space> const& workspace) {
+  auto const cache = contiguous_cache(problem);
+  Arrays<float, LogBase::e, Problem<Shape>> const arrays(problem);
+  tree_attention(Space{}, plan, arrays.queries, cache.cache, arrays.outputs, arrays.log_sum_exps,
+                 workspace);
+  Space{}.fence();
+  return arrays.read();
+}
+
+bool same_bits(Result<float> const& a, Result<float> const& b) {
+  auto const same = [](std::vector<float> const& x, std::vector<float> const& y) {
+    return x.size() == y.size() &&
+           (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
+  };
+  return same(a.outputs, b.outputs) && same(a.log_sum_exps, b.log_sum_exps);
+}
+
+Problem<Shape> random_problem(std::uint64_t seed) {
+  return {random_forest(seed, {12, 80, 20, 3}), shape, seed};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a plan made into the memory of another, larger or smaller, gives the bits of a fresh one") {
+  Space const space{};
+  Plan plan(shape);
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Problem<Shape> const problem = random_problem(seed);
+    make_plan_into(space, problem.tree, plan);
+    Plan const fresh = make_plan(space, problem.tree, shape);
+    CHECK(workspace_bytes(space, plan) == workspace_bytes(space, fresh));
+    Result<float> const result = attend_by(plan, problem, make_workspace(space, plan));
+    CHECK(same_bits(result, attend_by(fresh, problem, make_workspace(space, fresh))));
+    CHECK(worst_error(problem, result) <= 1);
+  }
+}
+
+TEST_CASE("one workspace serves plans of all sizes up to its own, call after call") {
+  Space const space{};
+  std::size_t bytes = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    bytes = std::max(bytes, workspace_bytes(space, make_plan(space, random_problem(seed).tree,
+                                                             shape, ShareEveryNode{})));
+  Workspace<Space> const workspace(Workspace<Space>::Memory("memory", bytes));
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    Problem<Shape> const problem = random_problem(seed);
+    Plan const plan = make_plan(space, problem.tree, shape, ShareEveryNode{});
+    Result<float> const first = attend_by(plan, problem, workspace);
+    CHECK(worst_error(problem, first) <= 1);
+    CHECK(same_bits(attend_by(plan, problem, workspace), first));  // deterministic for a plan
+  }
+}
+
+TEST_CASE("a workspace in the caller's memory works whatever the memory holds") {
+  Space const space{};
+  for (std::uint64_t seed = 50; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Problem<Shape> const problem = random_problem(seed);
+    Plan const plan = make_plan(space, problem.tree, shape, ShareEveryNode{});
+    Result<float> const expected = attend_by(plan, problem, make_workspace(space, plan));
+    for (std::byte const garbage : {std::byte{0xff}, std::byte{0x7f}, std::byte{1}}) {
+      Workspace<Space>::Memory const memory("memory", workspace_bytes(space, plan));
+      Kokkos::deep_copy(memory, garbage);
+      CHECK(same_bits(attend_by(plan, problem, make_workspace(space, plan, memory)), expected));
+    }
+  }
+}
+
+TEST_CASE("a plan survives being moved") {
+  Space const space{};
+  Problem<Shape> const problem = random_problem(3);
+  Plan plan = make_plan(space, problem.tree, shape);
+  Plan moved = std::move(plan);
+  Plan assigned(shape);
+  assigned = std::move(moved);
+  CHECK(worst_error(problem, attend_by(assigned, problem, make_workspace(space, assigned))) <= 1);
+}
+
+TEST_CASE("writes stay inside: memory around workspace and outputs keeps its bytes") {
+  Space const space{};
+  Problem<Shape> const problem = random_problem(8);
+  Plan const plan = make_plan(space, problem.tree, shape, ShareEveryNode{});
+  std::size_t const bytes = workspace_bytes(space, plan);
+  Kokkos::View<std::byte*, Space> const block("block", bytes + 512);
+  Kokkos::deep_copy(block, std::byte{0x5a});
+  std::size_t const begin =
+      256 - reinterpret_cast<std::uintptr_t>(block.data()) % WorkspaceLayout::alignment;
+  Workspace<Space>::Memory const inside(block.data() + begin, bytes);
+  CHECK(worst_error(problem, attend_by(plan, problem, make_workspace(space, plan, inside))) <= 1);
+  auto const after = Kokkos::create_mirror_view(block);
+  Kokkos::deep_copy(after, block);
+  int changed = 0;
+  for (std::size_t i = 0; i < after.extent(0); ++i)
+    if (i < begin || i >= begin + bytes) changed += after(i) != std::byte{0x5a};
+  CHECK(changed == 0);
+}
