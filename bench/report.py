@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Draws what bench/results/host.json holds: the table between the marks <!-- performance:begin --> and
+<!-- performance:end --> of README.md, and docs/performance.svg.
+
+  bench/report.py [--results bench/results/host.json] [--readme README.md] [--svg docs/performance.svg]
+"""
+import argparse
+import html
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- performance:begin -->", "<!-- performance:end -->"
+TITLES = {
+    "shared": "64 requests, 2048 shared + 64 own tokens",
+    "single": "1 request, 8192 tokens",
+}
+HEADS = "32x8"
+
+
+class Results:
+    def __init__(self, report):
+        self.context = report["context"]
+        self.attention = report["tree_attention"]
+        self.planning = report["planning"]
+        self.pytorch = report["pytorch"]
+
+    def one(self, **wanted):
+        for result in self.attention:
+            if all(result[key] == value for key, value in wanted.items()):
+                return result
+        return None
+
+    def against_pytorch(self, case, element, variant):
+        """PyTorch's time over ours, and ours at that time as it would be in this table."""
+        for result in self.pytorch.get("results", []):
+            if (result["case"], result["element"], result["of"]) == (case, element,
+                                                                     f"pytorch_{variant}"):
+                return result["over_ours_token_major_time"]
+        return None
+
+    def rows(self):
+        """(title, element, ours, dense baseline or None)."""
+        for case, title in TITLES.items():
+            for element in ("float", "bfloat16", "half"):
+                key = {"case": case, "element": element, "heads": HEADS, "order": "token_major"}
+                ours = self.one(**key, planner="GreedyEdges")
+                if ours:
+                    yield title, element, ours, self.one(**key, planner="NoSharing")
+
+
+def threads(context):
+    return f"{context['threads']} thread{'s' if context['threads'] != '1' else ''}"
+
+
+def table(results):
+    context = results.context
+    lines = [f"{context['cpu']}, {threads(context)}, {context['instructions']}, "
+             f"{context['compiler']}, Kokkos {context['kokkos']} ({context['space']}), "
+             f"{context['date']}; 32 query heads, 8 KV heads, head_dim 128; medians, milliseconds:", "",
+             "| | element | fasttree | floor | over the floor | without sharing | PyTorch, rows | "
+             "PyTorch, enable_gqa |", "|---|---|---|---|---|---|---|---|"]
+    for title, element, ours, dense in results.rows():
+        cells = [title, element, f"**{ours['time_ms']:.1f}**"]
+        cells += ([f"{ours['floor_ms']:.1f}", f"{ours['over_floor']:.2f}"] if "floor_ms" in ours
+                  else ["-", "-"])
+        cells.append(f"{dense['time_ms']:.1f}" if dense else "-")
+        for variant in ("rows", "gqa"):
+            ratio = results.against_pytorch(ours["case"], element, variant)
+            cells.append(f"{ratio:.1f} x ours" if ratio else "-")
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "Floor: all flops at the rate of a BLAS sgemm on the same cores "
+              f"({context['blas']}) and the bytes of keys, values, queries and outputs, once each, at "
+              "the rate of a plain read, both measured beside each point.", ""]
+    lines += sharing_table(results) + planning_lines(results)
+    return "\n".join(lines)
+
+
+def sharing_table(results):
+    """Where few rows read a key, memory bounds; there sharing should pay what it saves in bytes."""
+    lines = ["| requests sharing a prefix | heads | element | bytes without sharing / with | "
+             "faster by | rows of a key |", "|---|---|---|---|---|---|"]
+    for ours in sorted(results.attention, key=lambda r: (
+            r["heads"], r["element"], int(r["case"].rpartition("_")[2])
+            if r["case"].startswith("sharing_") else 0)):
+        if not ours["case"].startswith("sharing_") or ours["planner"] != "GreedyEdges":
+            continue
+        dense = results.one(**{**{key: ours[key] for key in ("case", "element", "heads", "order")},
+                               "planner": "NoSharing"})
+        requests = int(ours["case"].rpartition("_")[2])
+        query_heads, kv_heads = map(int, ours["heads"].split("x"))
+        bound = "" if memory_bounds(ours) else " (flops bound)"
+        lines.append(f"| {requests} | {query_heads} / {kv_heads} | {ours['element']} | "
+                     f"{ours['dense_bytes'] / ours['bytes']:.1f} | "
+                     f"{dense['time_ms'] / ours['time_ms']:.1f}{bound} | "
+                     f"{requests * query_heads // kv_heads} |")
+    return lines + [""]
+
+
+def memory_bounds(result):
+    return result["bytes"] / result["read_rate"] > result["flops"] / result["sgemm_rate"]
+
+
+def planning_lines(results):
+    times = [r["time_us"] for r in results.planning
+             if r["what"] == "plan" and r["requests"] == 1024 and r["tree"].startswith("paper")]
+    if not times:
+        return []
+    return [f"Planning the FastTree paper's trees of 1024 requests anew takes {min(times):.0f} to "
+            f"{max(times):.0f} us on one core."]
+
+
+# ---- the picture
+
+COLOURS = {"fasttree": "#2563a8", "floor": "#9db8d2", "without sharing": "#c9ccd1",
+           "PyTorch, rows": "#e0914a", "PyTorch, enable_gqa": "#efc9a0"}
+LABELS, BARS, ROW, GAP = 96, 520, 19, 14  # widths and heights in the picture
+
+
+def bars(results):
+    """(title, element, {name: milliseconds}) of every group of bars."""
+    for title, element, ours, dense in results.rows():
+        times = {"fasttree": ours["time_ms"]}
+        if "floor_ms" in ours:
+            times["floor"] = ours["floor_ms"]
+        if dense:
+            times["without sharing"] = dense["time_ms"]
+        for name, variant in (("PyTorch, rows", "rows"), ("PyTorch, enable_gqa", "gqa")):
+            ratio = results.against_pytorch(ours["case"], element, variant)
+            if ratio:
+                times[name] = ratio * ours["time_ms"]
+        yield title, element, times
+
+
+def svg(results):
+    parts, y, last = [], 52, None
+    groups = list(bars(results))
+    limits = {}  # the scale of a panel: four times ours at least, longer bars are cut
+    for title, _, times in groups:
+        most = max(times.values())
+        limits[title] = max(limits.get(title, 0), min(most, 9 * times["fasttree"]))
+
+    def text(x, at, content, **more):
+        attributes = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
+        parts.append(f'<text x="{x:.1f}" y="{at:.1f}"{attributes}>{html.escape(content)}</text>')
+
+    x = 24
+    for name, colour in COLOURS.items():
+        if any(name in times for _, _, times in groups):
+            parts.append(f'<rect x="{x}" y="16" width="12" height="12" rx="2" fill="{colour}"/>')
+            text(x + 18, 26.5, name)
+            x += 42 + 6.6 * len(name)
+    for title, element, times in groups:
+        if title != last:
+            y += 12 if last else 0
+            text(24, y + 8, f"{title} (milliseconds)", font_weight="600", font_size="14")
+            y += 24
+            last = title
+        text(LABELS - 10, y + ROW * len(times) / 2 + 4, element, text_anchor="end")
+        for name, time in times.items():
+            cut = time > limits[title]
+            width = BARS * min(time, limits[title]) / limits[title]
+            parts.append(f'<rect x="{LABELS}" y="{y}" width="{width:.1f}" height="{ROW - 4}" rx="2" '
+                         f'fill="{COLOURS[name]}"/>')
+            if cut:  # a bar that goes on
+                edge = LABELS + width - 22
+                parts.append(f'<path d="M{edge:.1f} {y + ROW - 2} l6 -{ROW} h5 l-6 {ROW} z" '
+                             'fill="white"/>')
+            text(LABELS + width + 6, y + ROW - 8, f"{time:.1f}",
+                 font_weight="600" if name == "fasttree" else "400")
+            y += ROW
+        y += GAP
+    context = results.context
+    text(24, y + 14, f"{context['cpu']}, {threads(context)}, {context['instructions']}; 32 "
+         "query heads, 8 KV heads, head_dim 128; medians of one run, each result verified.",
+         fill="#555", font_size="11")
+    width, height = LABELS + BARS + 84, y + 30
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
+            f'font-size="12" fill="#222">\n<rect width="100%" height="100%" fill="white"/>\n'
+            + "\n".join(parts) + "\n</svg>\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results/host.json")
+    parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md")
+    parser.add_argument("--svg", type=pathlib.Path, default=ROOT / "docs/performance.svg")
+    options = parser.parse_args()
+    results = Results(json.loads(options.results.read_text(encoding="utf-8")))
+
+    options.svg.parent.mkdir(parents=True, exist_ok=True)
+    options.svg.write_text(svg(results), encoding="utf-8")
+    print(f"wrote {options.svg}")
+    text = options.readme.read_text(encoding="utf-8") if options.readme.exists() else ""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        sys.exit(f"{options.readme}: needs one {BEGIN} and one {END}; this belongs between them:\n\n"
+                 + table(results))
+    before, rest = text.split(BEGIN)
+    options.readme.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{rest.split(END)[1]}",
+                              encoding="utf-8")
+    print(f"wrote {options.readme}")
+
+
+if __name__ == "__main__":
+    main()
