@@ -20,6 +20,9 @@ import time
 HEADS, KV_HEADS, DIM = 32, 8, 128
 CASES = {"shared": (64, 2112), "single": (1, 8192)}  # requests, tokens of a path
 
+# Those of this process before torch binds its main thread to one of them, which a child inherits.
+CORES = os.sched_getaffinity(0)
+
 
 def milliseconds(call, least=0.3):
     """Median of wall and of CPU time of the calls that fit `least` seconds, two at least."""
@@ -58,7 +61,8 @@ def torch_calls(torch):
 def our_times(binary, case, element):
     command = [binary, f"--benchmark_filter=^{case}/{element}/{HEADS}x{KV_HEADS}/.*GreedyEdges",
                "--benchmark_min_time=0.3", "--benchmark_format=json"]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, check=True, capture_output=True, text=True,
+                            preexec_fn=lambda: os.sched_setaffinity(0, CORES)).stdout
     times = {}
     for run in json.loads(output)["benchmarks"]:
         assert not run.get("error_occurred"), run

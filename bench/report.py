@@ -33,22 +33,23 @@ class Results:
                 return result
         return None
 
-    def against_pytorch(self, case, element, variant):
-        """PyTorch's time over ours, and ours at that time as it would be in this table."""
+    def against_pytorch(self, case, element, variant, order):
+        """PyTorch's time over ours, of the run that took both in turns."""
         for result in self.pytorch.get("results", []):
             if (result["case"], result["element"], result["of"]) == (case, element,
                                                                      f"pytorch_{variant}"):
-                return result["over_ours_token_major_time"]
+                return result[f"over_ours_{order}_time"]
         return None
 
-    def rows(self):
-        """(title, element, ours, dense baseline or None)."""
+    def rows(self, *orders):
+        """(title, element, ours, dense baseline or None), for these orders of the cache."""
         for case, title in TITLES.items():
             for element in ("float", "bfloat16", "half"):
-                key = {"case": case, "element": element, "heads": HEADS, "order": "token_major"}
-                ours = self.one(**key, planner="GreedyEdges")
-                if ours:
-                    yield title, element, ours, self.one(**key, planner="NoSharing")
+                for order in orders:
+                    key = {"case": case, "element": element, "heads": HEADS, "order": order}
+                    ours = self.one(**key, planner="GreedyEdges")
+                    if ours:
+                        yield title, element, ours, self.one(**key, planner="NoSharing")
 
 
 def threads(context):
@@ -60,20 +61,22 @@ def table(results):
     lines = [f"{context['cpu']}, {threads(context)}, {context['instructions']}, "
              f"{context['compiler']}, Kokkos {context['kokkos']} ({context['space']}), "
              f"{context['date']}; 32 query heads, 8 KV heads, head_dim 128; medians, milliseconds:", "",
-             "| | element | fasttree | floor | over the floor | without sharing | PyTorch, rows | "
+             "| | element, cache | fasttree | floor | over the floor | without sharing | PyTorch, rows | "
              "PyTorch, enable_gqa |", "|---|---|---|---|---|---|---|---|"]
-    for title, element, ours, dense in results.rows():
-        cells = [title, element, f"**{ours['time_ms']:.1f}**"]
+    for title, element, ours, dense in results.rows("token_major", "head_major"):
+        order = ours["order"]
+        cells = [title, f"{element}, {order.replace('_', '-')}", f"**{ours['time_ms']:.1f}**"]
         cells += ([f"{ours['floor_ms']:.1f}", f"{ours['over_floor']:.2f}"] if "floor_ms" in ours
                   else ["-", "-"])
         cells.append(f"{dense['time_ms']:.1f}" if dense else "-")
         for variant in ("rows", "gqa"):
-            ratio = results.against_pytorch(ours["case"], element, variant)
+            ratio = results.against_pytorch(ours["case"], element, variant, order)
             cells.append(f"{ratio:.1f} x ours" if ratio else "-")
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "Floor: all flops at the rate of a BLAS sgemm on the same cores "
               f"({context['blas']}) and the bytes of keys, values, queries and outputs, once each, at "
-              "the rate of a plain read, both measured beside each point.", ""]
+              "the rate of a plain read, both measured beside each point. PyTorch: each request alone, "
+              "its keys gathered by head beforehand, the query group as rows or by enable_gqa.", ""]
     lines += sharing_table(results) + planning_lines(results)
     return "\n".join(lines)
 
@@ -121,14 +124,14 @@ LABELS, BARS, ROW, GAP = 96, 520, 19, 14  # widths and heights in the picture
 
 def bars(results):
     """(title, element, {name: milliseconds}) of every group of bars."""
-    for title, element, ours, dense in results.rows():
+    for title, element, ours, dense in results.rows("token_major"):
         times = {"fasttree": ours["time_ms"]}
         if "floor_ms" in ours:
             times["floor"] = ours["floor_ms"]
         if dense:
             times["without sharing"] = dense["time_ms"]
         for name, variant in (("PyTorch, rows", "rows"), ("PyTorch, enable_gqa", "gqa")):
-            ratio = results.against_pytorch(ours["case"], element, variant)
+            ratio = results.against_pytorch(ours["case"], element, variant, "token_major")
             if ratio:
                 times[name] = ratio * ours["time_ms"]
         yield title, element, times

@@ -23,8 +23,8 @@ using DefaultPlanner = GreedyEdges<PaperCosts>;
 /// needed.
 ///
 /// Work that was enqueued on `space` before sees the old plan, work enqueued after it the new one;
-/// on a host space nothing may be running that uses the plan. Errors: none of its own. Time: that
-/// of the policy; linear in nodes + requests + work items.
+/// on a host space nothing may be running that uses the plan. Errors: those of build_plan. Time:
+/// that of the policy; linear in nodes + requests + work items.
 template <class Space, class Shape, class Backend, PlannerPolicy Policy = DefaultPlanner>
 void make_plan_into(Space const& space, PrefixTree const& tree,
                     AttentionPlan<Space, Shape, Backend>& plan, Policy const& policy = {}) {
@@ -58,7 +58,7 @@ auto make_plan(Space const& space, PrefixTree const& tree,
 /// Bytes of memory that `tree_attention` needs for this plan on `space`.
 template <class Space, class Shape, class Backend>
 std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan) {
-  return workspace_layout(space, plan).bytes;
+  return workspace_layout(space, plan).bytes(plan.tables().partials);
 }
 
 /// A workspace in memory of the caller's: for several plans, make it for the largest.

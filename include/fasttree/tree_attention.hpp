@@ -22,7 +22,7 @@ template <class Space, class Shape, class Backend, KVCache Cache, class Queries,
           LogBase Base>
 void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                     Queries const& queries, Cache const& cache, Output const& output,
-                    StridedArray<LogSumExp<Base>, 2> log_sum_exps,
+                    StridedArray<LogSumExp<Base>, 2> const* log_sum_exps,
                     Workspace<Space> const& workspace) {
   constexpr char const* function = "tree_attention";
   using Stored = typename Shape::element_type;
@@ -35,7 +35,7 @@ void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> con
                 "fasttree::tree_attention: output must have float, half or bfloat16 elements that "
                 "are not const");
   auto const asked = as_const(strided<Space, 3>(queries));
-  Results<Written, Base> const results{strided<Space, 3>(output), log_sum_exps};
+  Results<Written, Base> results{strided<Space, 3>(output), {}};
   require_extent(asked, 0, plan.queries(), function, "queries");
   require_extent(asked, 1, plan.shape().query_heads, function, "queries");
   require_extent(asked, 2, Shape::head_dim, function, "queries");
@@ -51,9 +51,10 @@ void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> con
   require_extent(results.outputs, 0, plan.queries(), function, "output");
   require_extent(results.outputs, 1, plan.shape().query_heads, function, "output");
   require_extent(results.outputs, 2, Shape::value_dim, function, "output");
-  if (log_sum_exps.data != nullptr) {
-    require_extent(log_sum_exps, 0, plan.queries(), function, "log_sum_exps");
-    require_extent(log_sum_exps, 1, plan.shape().query_heads, function, "log_sum_exps");
+  if (log_sum_exps != nullptr) {
+    require_extent(*log_sum_exps, 0, plan.queries(), function, "log_sum_exps");
+    require_extent(*log_sum_exps, 1, plan.shape().query_heads, function, "log_sum_exps");
+    results.log_sum_exps = *log_sum_exps;
   }
   if (workspace.bytes() < workspace_bytes(space, plan))
     fail(function, "workspace.bytes()", "at least " + std::to_string(workspace_bytes(space, plan)),
@@ -81,8 +82,8 @@ template <class Space, class Shape, class Backend, KVCache Cache, class Queries,
 void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                     Queries const& queries, Cache const& cache, Output const& output,
                     Workspace<Space> const& workspace) {
-  detail::tree_attention(space, plan, queries, cache, output, StridedArray<NaturalLogSumExp, 2>{},
-                         workspace);
+  StridedArray<NaturalLogSumExp, 2> const* const no_log_sum_exps = nullptr;
+  detail::tree_attention(space, plan, queries, cache, output, no_log_sum_exps, workspace);
 }
 
 /// The same with log-sum-exps as a second output: (tree.queries(), query_heads) of LogSumExp in the
@@ -96,8 +97,8 @@ void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> con
       requires { ElementOf<LogSumExps>::base; } && !std::is_const_v<ElementOf<LogSumExps>>,
       "fasttree::tree_attention: log_sum_exps must hold NaturalLogSumExp or BinaryLogSumExp (the "
       "base is part of the type), not const");
-  detail::tree_attention(space, plan, queries, cache, output, strided<Space, 2>(log_sum_exps),
-                         workspace);
+  auto const written = strided<Space, 2>(log_sum_exps);
+  detail::tree_attention(space, plan, queries, cache, output, &written, workspace);
 }
 
 }  // namespace fasttree

@@ -23,6 +23,7 @@ struct Strides {
   using element_type = T;
   T* memory;
   std::array<std::int64_t, Rank> extents, strides;
+  static constexpr std::size_t rank() { return Rank; }
   T* data_handle() const { return memory; }
   std::int64_t extent(int i) const { return extents[i]; }
   std::int64_t stride(int i) const { return strides[i]; }

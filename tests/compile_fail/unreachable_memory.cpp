@@ -13,6 +13,7 @@ template <class MemorySpace>
 struct Keys {
   using element_type = fasttree::half;
   using memory_space = MemorySpace;
+  static constexpr int rank() { return 3; }
   fasttree::half* data_handle() const { return nullptr; }
   long extent(int) const { return 0; }
   long stride(int) const { return 1; }

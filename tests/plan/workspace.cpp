@@ -8,23 +8,27 @@
 using fasttree::WorkQueue;
 using fasttree::WorkspaceLayout;
 
-TEST_CASE("parts of a workspace are aligned and do not overlap") {
-  for (std::size_t const partials : {0, 1, 3, 1000})
-    for (std::size_t const scratch : {0, 4, 64, 1000}) {
-      CAPTURE(partials);
-      CAPTURE(scratch);
-      WorkspaceLayout const at(partials, 5, 24, 3, scratch);
-      CHECK(at.partial_outputs >= sizeof(WorkQueue));
-      CHECK(at.partial_log_sum_exps >= at.partial_outputs + partials * 5 * 24 * 4);
-      CHECK(at.scratch >= at.partial_log_sum_exps + partials * 5 * 4);
-      CHECK(at.bytes >= at.scratch + 3 * scratch);
-      for (std::size_t const part :
-           {at.partial_outputs, at.partial_log_sum_exps, at.scratch, at.bytes})
-        CHECK(part % WorkspaceLayout::alignment == 0);
-    }
+TEST_CASE("parts of a workspace are aligned and do not overlap, in a block for any partials") {
+  for (std::size_t const scratch : {0, 4, 64, 1000}) {
+    WorkspaceLayout const at(5, 24, 3, scratch);
+    CHECK(at.scratch() >= sizeof(WorkQueue));
+    CHECK(at.scratch_bytes() >= scratch);
+    CHECK(at.outputs() >= at.scratch() + 3 * at.scratch_bytes());
+    for (std::size_t const partials : {0, 1, 3, 1000})
+      for (std::size_t const spare : {0, 1, 500, 100000}) {
+        CAPTURE(scratch);
+        CAPTURE(partials);
+        std::size_t const bytes = at.bytes(partials) + spare;
+        CHECK(at.log_sum_exps(bytes) >= at.outputs() + partials * 5 * 24 * 4);
+        CHECK(bytes >= at.log_sum_exps(bytes) + partials * 5 * 4);
+        for (std::size_t const part :
+             {at.scratch(), at.scratch_bytes(), at.outputs(), at.log_sum_exps(bytes)})
+          CHECK(part % WorkspaceLayout::alignment == 0);
+      }
+  }
 }
 
 TEST_CASE("the size of a workspace beyond 4 GiB does not overflow") {
-  WorkspaceLayout const at(1 << 20, 64, 256, 1, 0);
-  CHECK(at.bytes >= (std::size_t{1} << 20) * 64 * 257 * 4);
+  WorkspaceLayout const at(64, 256, 1, 0);
+  CHECK(at.bytes(1 << 20) >= (std::size_t{1} << 20) * 64 * 257 * 4);
 }

@@ -36,6 +36,7 @@ struct Array {
   Kokkos::View<T*, Space> memory;
   Extents extents{}, strides{};
 
+  static constexpr std::size_t rank() { return Rank; }
   T* data_handle() const { return memory.data(); }
   std::int64_t extent(int i) const { return extents[i]; }
   std::int64_t stride(int i) const { return strides[i]; }

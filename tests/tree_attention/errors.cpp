@@ -90,10 +90,12 @@ TEST_CASE("refused: log-sum-exps of other extents") {
 
 TEST_CASE("refused: a workspace that is one byte short; one that just suffices is taken") {
   Call call;
+  make_plan_into(call.space, call.tree, call.plan, ShareEveryNode{});  // has partial results
   std::size_t const bytes = workspace_bytes(call.space, call.plan);
-  CHECK(call.workspace.bytes() == bytes);
+  CHECK(make_workspace(call.space, call.plan).bytes() == bytes);
   using Memory = Workspace<Space>::Memory;
-  call.workspace = Workspace<Space>(Memory("memory", bytes - 1));
+  auto const smaller = make_plan(call.space, Forest{{-1}, {3}, {{0}}}.tree(), shape);
+  call.workspace = make_workspace(call.space, smaller, Memory("memory", bytes - 1));
   call.refused("workspace.bytes(): expected at least " + std::to_string(bytes) + ", found " +
                std::to_string(bytes - 1));
   CHECK_NOTHROW(make_workspace(call.space, call.plan, Memory("memory", bytes)));
@@ -104,16 +106,22 @@ TEST_CASE("refused: a workspace that is one byte short; one that just suffices i
                        Error);
 }
 
-TEST_CASE("refused: workspace memory without room for the queue, or not aligned to 64 bytes") {
+TEST_CASE("refused: workspace memory that is not aligned to 64 bytes") {
+  Call const call;
+  std::size_t const bytes = workspace_bytes(call.space, call.plan);
   using Memory = Workspace<Space>::Memory;
-  CHECK_THROWS_WITH_AS(Workspace<Space>(Memory("memory", 7)),
-                       "fasttree::Workspace: memory.extent(0): expected room for a queue, found 7",
-                       Error);
-  Memory const memory("memory", 256);
-  CHECK_THROWS_WITH_AS(Workspace<Space>(Memory(memory.data() + 8, 128)),
-                       "fasttree::Workspace: memory.data(): expected an address that is a multiple "
-                       "of 64, found another",
-                       Error);
+  Memory const memory("memory", bytes + 8);
+  CHECK_THROWS_WITH_AS(
+      make_workspace(call.space, call.plan, Memory(memory.data() + 8, bytes)),
+      "fasttree::make_workspace: memory.data(): expected an address that is a multiple "
+      "of 64, found another",
+      Error);
+}
+
+TEST_CASE("refused: log-sum-exps without memory") {
+  Call call;
+  call.log_sum_exps = {0, 0};
+  call.refused("log_sum_exps.extent(0): expected 5, found 0");
 }
 
 TEST_CASE("refused: heads that no plan can have") {

@@ -128,6 +128,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "nan in a value does not reach a row between two that see it, where an item has few rows") {
+  // The last key is seen by the decoding request and by the second of two queries: rows 0 and 2.
+  Problem<Shape> const fine(Forest{{-1}, {17}, {{0}, {0, 2}}}, {});
+  Problem<Shape> spoiled = fine;
+  spoiled.value(16, 0)[2] = quiet_nan;
+  CHECK(changed_rows(attend(fine, contiguous_cache(fine), ShareEveryNode{}),
+                     attend(spoiled, contiguous_cache(spoiled), ShareEveryNode{})) ==
+        std::vector{0, 2});
+}
+
 TEST_CASE("nan in a key of the root touches every row of its KV head, and no other head") {
   std::vector<int> all;
   for (int query = 0; query < 24; ++query) all.push_back(query);

@@ -65,14 +65,16 @@ TEST_CASE(
 TEST_CASE("one workspace serves plans of all sizes up to its own, call after call") {
   Space const space{};
   std::size_t bytes = 0;
-  for (std::uint64_t seed = 0; seed < 20; ++seed)
-    bytes = std::max(bytes, workspace_bytes(space, make_plan(space, random_problem(seed).tree,
-                                                             shape, ShareEveryNode{})));
-  Workspace<Space> const workspace(Workspace<Space>::Memory("memory", bytes));
+  Plan plan(shape);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    make_plan_into(space, random_problem(seed).tree, plan, ShareEveryNode{});
+    bytes = std::max(bytes, workspace_bytes(space, plan));
+  }
+  auto const workspace = make_workspace(space, plan, Workspace<Space>::Memory("memory", bytes));
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     Problem<Shape> const problem = random_problem(seed);
-    Plan const plan = make_plan(space, problem.tree, shape, ShareEveryNode{});
+    make_plan_into(space, problem.tree, plan, ShareEveryNode{});
     Result<float> const first = attend_by(plan, problem, workspace);
     CHECK(worst_error(problem, first) <= 1);
     CHECK(same_bits(attend_by(plan, problem, workspace), first));  // deterministic for a plan
@@ -92,6 +94,20 @@ TEST_CASE("a workspace in the caller's memory works whatever the memory holds") 
       CHECK(same_bits(attend_by(plan, problem, make_workspace(space, plan, memory)), expected));
     }
   }
+}
+
+TEST_CASE("a policy that is refused leaves the plan as it was") {
+  struct Wrong {
+    void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
+      NoSharing{}.group(tree, target, grouping);
+      grouping.groups.front().keys_per_item = 0;
+    }
+  };
+  Space const space{};
+  Problem<Shape> const problem = random_problem(4);
+  Plan plan = make_plan(space, problem.tree, shape);
+  CHECK_THROWS_AS(make_plan_into(space, random_problem(5).tree, plan, Wrong{}), Error);
+  CHECK(worst_error(problem, attend_by(plan, problem, make_workspace(space, plan))) <= 1);
 }
 
 TEST_CASE("a plan survives being moved") {

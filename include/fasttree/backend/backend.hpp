@@ -47,12 +47,12 @@ concept BackendFor = requires(Space const& space, Shape const& shape,
   Candidate::empty_queue(space, workspace);
 };
 
-/// The layout of the workspace that a plan needs on `space`.
+/// The layout of workspaces on `space` for plans like this one.
 template <class Space, class Shape, class Backend>
 WorkspaceLayout workspace_layout(Space const& space,
                                  AttentionPlan<Space, Shape, Backend> const& plan) {
-  return WorkspaceLayout(plan.tables().partials, plan.shape().query_heads, Shape::value_dim,
-                         Backend::teams(space), Backend::scratch_bytes(plan.shape()));
+  return WorkspaceLayout(plan.shape().query_heads, Shape::value_dim, Backend::teams(space),
+                         Backend::scratch_bytes(plan.shape()));
 }
 
 }  // namespace fasttree

@@ -38,6 +38,15 @@ template <class Expected, class Found>
               detail::to_text(expected) + ", found " + detail::to_text(found));
 }
 
+/// `fail(...)` for a value that is larger than it may be.
+template <class Most, class Found>
+[[noreturn]] void fail_above(char const* function, char const* argument, Most const& most,
+                             Found const& found) {
+  std::string expected("at most ");
+  expected.append(std::to_string(most));
+  fail(function, argument, expected, found);
+}
+
 /// `fail(...)` unless `holds`. The text is put together only then.
 template <class Expected, class Found>
 constexpr void require(bool holds, char const* function, char const* argument,

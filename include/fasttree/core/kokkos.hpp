@@ -3,6 +3,8 @@
 // The only include of Kokkos_Core.hpp, and the place for whatever differs between its versions
 // (3.4.01 to 5.x) and between compilers. Everything else keeps to what all of them have in common.
 
+#include <type_traits>
+
 #include <Kokkos_Core.hpp>
 
 // Unrolls the loop that follows: accumulators stay in registers at -O2 too.
@@ -26,8 +28,6 @@ namespace fasttree {
 /// Whether code of `Space` runs on the host.
 template <class Space>
 inline constexpr bool runs_on_host =
-    Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
-                               typename Space::memory_space>::accessible&&
-        std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+    std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
 }  // namespace fasttree

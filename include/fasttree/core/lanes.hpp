@@ -3,7 +3,8 @@
 // A few floats that are computed with together: one SIMD register on the host, one float on a GPU,
 // where the threads are the lanes. Built on the vector extensions of GCC and Clang, so that it is
 // vector code on every version of both and not a hope in an optimiser.
-// The number of lanes is part of every type: translation units built for different CPUs do not mix.
+// The number of lanes is part of every type that has any: units built for different CPUs do not
+// mix.
 
 #include <cstddef>
 #include <cstdint>
@@ -212,3 +213,5 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2(Lanes<N> const& x) {
 }
 
 }  // namespace fasttree
+
+#undef FASTTREE_AVX2_CONVERSIONS

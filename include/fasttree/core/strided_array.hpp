@@ -41,6 +41,15 @@ struct ArrayElement<Array> {
   using type = typename Array::element_type;
 };
 
+template <class Array>
+constexpr int rank_of() {
+  if constexpr (requires { Array::rank(); }) {
+    return static_cast<int>(Array::rank());
+  } else {
+    return static_cast<int>(Array::rank);  // a Kokkos::View before 4.1
+  }
+}
+
 }  // namespace detail
 
 /// The element type of an array, const where its elements are.
@@ -54,6 +63,8 @@ StridedArray<ElementOf<Array>, Rank> strided(Array const& array) {
   if constexpr (requires { typename Array::memory_space; })
     static_assert(Kokkos::SpaceAccessibility<Space, typename Array::memory_space>::accessible,
                   "fasttree: this array lies in memory that the execution space cannot reach");
+  static_assert(detail::rank_of<Array>() == Rank,
+                "fasttree: this array has another number of dimensions than it should");
   StridedArray<ElementOf<Array>, Rank> result;
   if constexpr (requires { array.data(); }) {
     result.data = array.data();  // of a View: in Kokkos 5 its data_handle() is no pointer

@@ -3,7 +3,6 @@
 // The plan: host tables and their copy where kernels read them. Pure data, made by make_plan, read
 // by every stage; one plan serves all layers of a model and all steps until the tree changes.
 
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -62,7 +61,8 @@ class DeviceArray {
 }  // namespace detail
 
 /// A plan of attention over a tree for heads of `Shape`, for kernels of `Backend` on `Space`.
-/// Movable, not copyable: its memory is made anew only when a larger plan is put into it.
+/// Movable, not copyable: its memory is made anew only when a larger plan is put into it. Fixed in
+/// lengths: when tokens are appended, plan anew.
 template <class Space, class Shape, class Backend>
 class AttentionPlan {
  public:
@@ -79,27 +79,38 @@ class AttentionPlan {
   PlanArrays const& arrays() const { return arrays_; }
   int queries() const { return static_cast<int>(tables_.query_order.size()); }
 
-  /// Lets `build(grouping, tables)` write the tables, then enqueues their upload on `space`.
+  /// Lets `build(grouping, tables)` write the tables, then enqueues their upload on `space`. Where
+  /// that throws, the plan is left as it was if the tables were not yet touched, else empty.
   template <class Build>
   void rebuild(Space const& space, Build const& build) {
-    build(grouping_, tables_);
-    counts_.assign(1, {static_cast<int>(tables_.items.size()),
-                       static_cast<int>(tables_.merge_queries.size())});
-    arrays_.counts = counts_array_.upload(space, counts_, "fasttree::plan::counts");
-    arrays_.items = items_.upload(space, tables_.items, "fasttree::plan::items");
-    arrays_.ranges = ranges_.upload(space, tables_.ranges, "fasttree::plan::ranges");
-    arrays_.query_order = query_order_.upload(space, tables_.query_order, "fasttree::plan::order");
-    arrays_.visible_keys =
-        visible_keys_.upload(space, tables_.visible_keys, "fasttree::plan::visible_keys");
-    arrays_.merge_queries =
-        merge_queries_.upload(space, tables_.merge_queries, "fasttree::plan::merge_queries");
-    arrays_.merge_begin =
-        merge_begin_.upload(space, tables_.merge_begin, "fasttree::plan::merge_begin");
-    arrays_.merge_partials =
-        merge_partials_.upload(space, tables_.merge_partials, "fasttree::plan::merge_partials");
+    try {
+      build(grouping_, tables_);
+    } catch (...) {
+      upload(space);
+      throw;
+    }
+    upload(space);
   }
 
  private:
+  void upload(Space const& space) {
+    counts_.assign(1, {static_cast<int>(tables_.items.size()),
+                       static_cast<int>(tables_.merge_queries.size())});
+    arrays_.counts = counts_array_.upload(space, counts_, "fasttree::make_plan::counts");
+    arrays_.items = items_.upload(space, tables_.items, "fasttree::make_plan::items");
+    arrays_.ranges = ranges_.upload(space, tables_.ranges, "fasttree::make_plan::ranges");
+    arrays_.query_order =
+        query_order_.upload(space, tables_.query_order, "fasttree::make_plan::query_order");
+    arrays_.visible_keys =
+        visible_keys_.upload(space, tables_.visible_keys, "fasttree::make_plan::visible_keys");
+    arrays_.merge_queries =
+        merge_queries_.upload(space, tables_.merge_queries, "fasttree::make_plan::merge_queries");
+    arrays_.merge_begin =
+        merge_begin_.upload(space, tables_.merge_begin, "fasttree::make_plan::merge_begin");
+    arrays_.merge_partials = merge_partials_.upload(space, tables_.merge_partials,
+                                                    "fasttree::make_plan::merge_partials");
+  }
+
   Shape shape_;
   Grouping grouping_;
   PlanTables tables_;

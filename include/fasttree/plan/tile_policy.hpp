@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The geometry of a backend's tiles: compile-time values, chosen in the backend's `tiles()`, part
-// of the plan's type, so that planner and kernel cannot disagree about them.
+// The geometry by which planners size work items: compile-time values in a backend's type, which is
+// part of the plan's type, so that no plan reaches a kernel whose tiles it does not know.
 
 namespace fasttree {
 

@@ -11,7 +11,7 @@
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/integers.hpp>
 #include <fasttree/core/kokkos.hpp>
-#include <fasttree/core/log_sum_exp.hpp>
+#include <fasttree/plan/attention_plan.hpp>
 
 namespace fasttree {
 
@@ -21,43 +21,63 @@ struct WorkQueue {
   int finished = 0;  ///< teams that found no task left
 };
 
-/// Where the parts of a workspace lie, in bytes from its beginning.
-struct WorkspaceLayout {
+/// Where the parts of a workspace lie, in bytes from its beginning: the queue, the scratch of each
+/// team, the outputs of partial results, their log-sum-exps. Depends on the heads, the machine and
+/// the size of the block, not on the plan that is run in it: a captured graph may be replayed with
+/// another plan.
+class WorkspaceLayout {
+ public:
   static constexpr std::size_t alignment = 64;
 
-  std::size_t partial_outputs, partial_log_sum_exps, scratch, bytes;
+  /// \param query_heads, value_dim  of partial results, all of float
+  /// \param teams, scratch_bytes    teams that run at once, and the scratch of each
+  constexpr WorkspaceLayout(std::size_t query_heads, std::size_t value_dim, std::size_t teams,
+                            std::size_t scratch_bytes)
+      : scratch_bytes_(round_up(scratch_bytes, alignment)),
+        outputs_(scratch() + teams * scratch_bytes_),
+        output_bytes_(query_heads * value_dim * sizeof(float)),
+        log_sum_exp_bytes_(query_heads * sizeof(float)) {}
 
-  /// \param partials, query_heads, value_dim  partial results, all of float
-  /// \param teams, scratch_bytes              teams that run at once, and the scratch of each
-  constexpr WorkspaceLayout(std::size_t partials, std::size_t query_heads, std::size_t value_dim,
-                            std::size_t teams, std::size_t scratch_bytes)
-      : partial_outputs(round_up(sizeof(WorkQueue), alignment)),
-        partial_log_sum_exps(
-            partial_outputs +
-            round_up(partials * query_heads * value_dim * sizeof(float), alignment)),
-        scratch(partial_log_sum_exps + round_up(partials * query_heads * sizeof(float), alignment)),
-        bytes(scratch + teams * round_up(scratch_bytes, alignment)) {}
+  /// Bytes of a block for this many partial results.
+  constexpr std::size_t bytes(std::size_t partials) const {
+    return outputs_ + alignment + partials * (output_bytes_ + log_sum_exp_bytes_);
+  }
+
+  constexpr std::size_t scratch() const { return round_up(sizeof(WorkQueue), alignment); }
+  constexpr std::size_t scratch_bytes() const { return scratch_bytes_; }
+  constexpr std::size_t outputs() const { return outputs_; }
+  /// In a block of this many bytes, no fewer than bytes(0).
+  constexpr std::size_t log_sum_exps(std::size_t bytes) const {
+    std::size_t const partials =
+        (bytes - outputs_ - alignment) / (output_bytes_ + log_sum_exp_bytes_);
+    return outputs_ + round_up(partials * output_bytes_, alignment);
+  }
+
+ private:
+  std::size_t scratch_bytes_, outputs_, output_bytes_, log_sum_exp_bytes_;
 };
 
-/// A block of memory of `Space`, aligned to WorkspaceLayout::alignment; begins with a WorkQueue.
+/// A block of memory of `Space`, aligned to WorkspaceLayout::alignment; see make_workspace.
 template <class Space>
 class Workspace {
  public:
   using Memory = Kokkos::View<std::byte*, Space>;
-
-  /// Takes memory as it is: make_workspace also empties the queue.
-  explicit Workspace(Memory memory) : memory_(memory) {
-    require(memory_.extent(0) >= sizeof(WorkQueue), "Workspace", "memory.extent(0)",
-            "room for a queue", memory_.extent(0));
-    require(reinterpret_cast<std::uintptr_t>(memory_.data()) % WorkspaceLayout::alignment == 0,
-            "Workspace", "memory.data()", "an address that is a multiple of 64", "another");
-  }
 
   WorkQueue* queue() const { return reinterpret_cast<WorkQueue*>(memory_.data()); }
   std::byte* data() const { return memory_.data(); }
   std::size_t bytes() const { return memory_.extent(0); }
 
  private:
+  template <class S, class Shape, class Backend>
+  friend Workspace<S> make_workspace(S const&, AttentionPlan<S, Shape, Backend> const&,
+                                     typename Workspace<S>::Memory);
+
+  /// Takes memory as it is; the queue in it must be emptied.
+  explicit Workspace(Memory memory) : memory_(memory) {
+    require(reinterpret_cast<std::uintptr_t>(memory_.data()) % WorkspaceLayout::alignment == 0,
+            "make_workspace", "memory.data()", "an address that is a multiple of 64", "another");
+  }
+
   Memory memory_;
 };
 

@@ -18,23 +18,43 @@ namespace fasttree {
 
 namespace detail {
 
-/// What a policy must keep to, whoever wrote it.
+/// What a policy must keep to, whoever wrote it; its order of requests is checked first.
+constexpr void validate_order(PrefixTree const& tree, Grouping& grouping) {
+  constexpr char const* function = "build_plan";
+  require(grouping.request_order.size() == static_cast<std::size_t>(tree.requests()), function,
+          "Grouping::request_order.size()", tree.requests(), grouping.request_order.size());
+  auto& seen = grouping.items_of_query;
+  seen.assign(tree.requests(), 0);
+  for (int const request : grouping.request_order) {
+    bool const is_new = request >= 0 && request < tree.requests() && seen[request]++ == 0;
+    require(is_new, function, "Grouping::request_order", "each request once", request);
+  }
+}
+
 constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
                                Grouping const& grouping) {
   constexpr char const* function = "build_plan";
-  int const most = target.queries(target.tiles.wide);
+  int const most = target.queries(target.tiles.wide), queries = tree.queries();
   int const ranges = static_cast<int>(grouping.ranges.size());
+  auto const require_within = [&](char const* what, auto begin, auto end, auto all) {
+    require(begin >= 0 && begin <= end, function, what, "an interval from 0 or more on", begin);
+    if (end > all) fail_above(function, what, all, end);
+  };
   for (KeyGroup const& group : grouping.groups) {
-    require(group.queries_per_item > 0 && group.queries_per_item <= most, function,
-            "KeyGroup::queries_per_item", most, group.queries_per_item);
+    require(group.queries_per_item > 0, function, "KeyGroup::queries_per_item", "a positive number",
+            group.queries_per_item);
+    if (group.queries_per_item > most)
+      fail_above(function, "KeyGroup::queries_per_item", most, group.queries_per_item);
     require(group.keys_per_item > 0, function, "KeyGroup::keys_per_item", "a positive number",
             group.keys_per_item);
-    require(0 <= group.query_begin && group.query_begin <= group.query_end &&
-                group.query_end <= tree.queries(),
-            function, "KeyGroup::query_end", tree.queries(), group.query_end);
-    require(
-        0 <= group.range_begin && group.range_begin <= group.range_end && group.range_end <= ranges,
-        function, "KeyGroup::range_end", ranges, group.range_end);
+    require_within("the queries of a KeyGroup", group.query_begin, group.query_end, queries);
+    require_within("the ranges of a KeyGroup", group.range_begin, group.range_end, ranges);
+  }
+  for (KeyRange const& range : grouping.ranges) {
+    require_within("the queries of a KeyRange", range.query_begin, range.query_end, queries);
+    require_within("the slots of a KeyRange", range.slot_begin, range.slot_begin + range.length,
+                   tree.slots());
+    require(range.position >= 0, function, "KeyRange::position", "0 or more", range.position);
   }
 }
 
@@ -63,6 +83,10 @@ constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, int na
     int const range_begin = static_cast<int>(tables.ranges.size());
     int room = group.keys_per_item;
     while (range < group.range_end && room > 0) {
+      if (grouping.ranges[range].length == 0) {
+        ++range;
+        continue;
+      }
       KeyRange piece = grouping.ranges[range];
       piece.slot_begin += taken;
       piece.position += taken;
@@ -129,28 +153,44 @@ constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tabl
   }
 }
 
+constexpr void fill_tables(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping,
+                           PlanTables& tables) {
+  tables.clear();
+  tables.tiles = grouping.tiles;
+  tables.narrow_queries = target.queries(grouping.tiles.narrow);
+  number_queries(tree, grouping, tables);
+  for (bool const wide : {true, false})
+    for (KeyGroup const& group : grouping.groups)
+      cut_group(group, grouping, tables.narrow_queries, wide, tables);
+  // Teams count tasks, items x KV heads, by int; each asks for one more than there are.
+  std::int64_t const tasks =
+      std::int64_t{1} * static_cast<std::int64_t>(tables.items.size()) * target.kv_heads +
+      target.slots;
+  require(tasks < std::numeric_limits<int>::max(), "build_plan", "items x KV heads",
+          "less than 2^31", tasks);
+  place_partials(grouping.items_of_query, tables);
+  tables.decisions.assign(grouping.decisions.begin(), grouping.decisions.end());
+}
+
 }  // namespace detail
 
 /// Plans attention over `tree` for a machine, by a policy, into `tables`; what both held before is
 /// overwritten and their memory reused. Errors: `Error` where a group does not fit tile or tree.
-/// Time: linear in what the policy yields.
+/// Time: linear in what the policy yields and in the work items.
 template <PlannerPolicy Policy>
 constexpr void build_plan(PrefixTree const& tree, PlanTarget const& target, Policy const& policy,
                           Grouping& grouping, PlanTables& tables) {
   grouping.clear();
-  tables.clear();
   grouping.tiles = target.tiles;
   policy.group(tree, target, grouping);
+  detail::validate_order(tree, grouping);
   detail::validate_groups(tree, target, grouping);
-  detail::number_queries(tree, grouping, tables);
-  int const narrow_queries = target.queries(grouping.tiles.narrow);
-  for (bool const wide : {true, false})
-    for (KeyGroup const& group : grouping.groups)
-      detail::cut_group(group, grouping, narrow_queries, wide, tables);
-  detail::place_partials(grouping.items_of_query, tables);
-  tables.tiles = grouping.tiles;
-  tables.narrow_queries = narrow_queries;
-  tables.decisions.assign(grouping.decisions.begin(), grouping.decisions.end());
+  try {
+    detail::fill_tables(tree, target, grouping, tables);
+  } catch (...) {
+    tables.clear();
+    throw;
+  }
 }
 
 }  // namespace fasttree

@@ -17,7 +17,8 @@
 
 namespace fasttree {
 
-/// Greedy edge assignment by `Costs` (see PaperCosts for what they are). Time: nodes + requests.
+/// Greedy edge assignment by `Costs` (see PaperCosts for what they are). Time: nodes + requests +
+/// the paths of groups.
 template <class Costs = PaperCosts>
 struct GreedyEdges {
   Costs costs{};

@@ -13,10 +13,10 @@
 namespace fasttree::portable {
 
 /// The kernel: teams share out (query, head) pairs, threads the dimensions of an output.
-template <class Space, class Shape, class Output, LogBase Base>
+template <class Space, int MostLanes, class Shape, class Output, LogBase Base>
 class MergePartials {
  public:
-  static constexpr int N = Shape::value_dim % lanes<Space> == 0 ? lanes<Space> : 1;
+  static constexpr int N = Shape::value_dim % MostLanes == 0 ? MostLanes : 1;
   static constexpr int pieces = Shape::value_dim / N;
   using Policy = Kokkos::TeamPolicy<Space>;
   using Team = typename Policy::member_type;
@@ -41,6 +41,7 @@ class MergePartials {
   KOKKOS_INLINE_FUNCTION void merge_row(Team const& team, int query, int head) const {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
+    // The formula of core/log_sum_exp.hpp for any number of sides: one logarithm for all of them.
     float top = -infinity;
     for (int i = begin; i < end; ++i)
       top = larger(partials.log_sum_exps[partial(i, head)].value, top);

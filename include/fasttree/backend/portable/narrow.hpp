@@ -17,6 +17,10 @@ namespace fasttree::portable {
 /// The most rows that are computed with in this way.
 inline constexpr int narrow_rows = 4;
 
+/// Whether lanes can run along head_dim at all.
+template <int N>
+inline constexpr bool has_narrow = N > 1;
+
 /// Keys of a tile of theirs. Two tiles are under way at a time, one read and one asked for; of a
 /// cache in token order, with rows a page apart, longer ones crowd each other out of the sets of
 /// L2.

@@ -36,8 +36,8 @@ struct Panel {
   std::int32_t* limit;  ///< (width): of the keys of the tile, the row sees those before this one
 };
 
-/// Keys and values of a tile as floats: (count, head_dim), (count, value_dim). What follows them up
-/// to a multiple of 8 keys is zero.
+/// Keys and values of a tile as floats: (count, head_dim), (count, value_dim). Keys follow up to a
+/// multiple of 8 that are zero.
 struct KeyTile {
   float const* keys;
   float const* values;

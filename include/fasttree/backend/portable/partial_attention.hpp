@@ -21,16 +21,16 @@
 
 namespace fasttree::portable {
 
-/// The kernel: persistent teams, each with scratch memory of its own.
-template <class Space, class Shape, class Cache, class Output, LogBase Base>
+/// The kernel: persistent teams of TeamSize threads, each team with scratch memory of its own; a
+/// thread computes with N lanes.
+template <class Space, int N, int TeamSize, class Shape, class Cache, class Output, LogBase Base>
 class PartialAttention {
  public:
-  static constexpr int N = lanes<Space>;
   static constexpr int M = narrow_lanes<N, Shape>;
   static constexpr int width = Panel<N>::width;
   static constexpr int head_dim = Shape::head_dim;
   static constexpr int value_dim = Shape::value_dim;
-  using TeamScratch = Scratch<Shape, N, team_size<Space>>;
+  using TeamScratch = Scratch<Shape, N, TeamSize>;
   using Stored = typename Shape::element_type;
   using Policy = Kokkos::TeamPolicy<Space>;
   using Team = typename Policy::member_type;
@@ -55,26 +55,12 @@ class PartialAttention {
       locate(team, memory, ahead, 1 - buffer);
       Task const task = task_of(tile.task);
       bool const closes_task = ahead.task != tile.task;
-      if (N > 1 && task.rows <= narrow_rows) {
-        Kokkos::single(Kokkos::PerTeam(team), [&] {
-          if (opens_task) pack_narrow(memory, task);
-          attend_narrow(memory, task, tile, rows_of(memory, buffer, tile.count),
-                        rows_of(memory, 1 - buffer, ahead.count));
-          if (closes_task) write_narrow(memory, task);
-        });
-        team.team_barrier();
+      auto const keys = rows_of(memory, buffer, tile.count);
+      auto const keys_ahead = rows_of(memory, 1 - buffer, ahead.count);
+      if (has_narrow<N> && task.rows <= narrow_rows) {
+        attend_narrow(team, memory, task, tile, keys, keys_ahead, opens_task, closes_task);
       } else {
-        auto const each_panel = [&](auto const& body) {
-          Kokkos::parallel_for(Kokkos::TeamThreadRange(team, ceil_div(task.rows, width)), body);
-          team.team_barrier();
-        };
-        if (opens_task) each_panel([&](int panel) { pack_panel(team, memory, task, panel); });
-        KeyTile const keys = stage(team, memory, rows_of(memory, buffer, tile.count));
-        each_panel([&](int panel) {
-          attend_panel(team, memory, task, tile, keys, panel,
-                       rows_of(memory, 1 - buffer, panel == 0 ? ahead.count : 0));
-        });
-        if (closes_task) each_panel([&](int panel) { write_panel(team, memory, task, panel); });
+        attend_panels(team, memory, task, tile, keys, keys_ahead, opens_task, closes_task);
       }
       opens_task = closes_task;
       tile = ahead;
@@ -166,6 +152,7 @@ class PartialAttention {
   /// them sees some of the keys and not all.
   struct Concerned {
     int begin, end;
+    int attending;  ///< rows that see a key: fewer than end - begin where causal tails leave gaps
     bool masked;
   };
 
@@ -173,7 +160,7 @@ class PartialAttention {
   KOKKOS_INLINE_FUNCTION Concerned limit_rows(TeamScratch const& memory, Tile const& tile,
                                               int first, int rows) const {
     KeyRange const& range = tiles.plan.ranges[tile.range];
-    Concerned concerned{rows, 0, false};
+    Concerned concerned{rows, 0, 0, false};
     for (int i = 0; i < rows; ++i) {
       int const query = memory.row_queries()[first + i];
       bool const attends = query >= range.query_begin && query < range.query_end;
@@ -182,6 +169,7 @@ class PartialAttention {
       if (limit <= 0) continue;
       if (concerned.begin == rows) concerned.begin = i;
       concerned.end = i + 1;
+      ++concerned.attending;
       if (limit < tile.count) concerned.masked = true;
     }
     return concerned;
@@ -229,6 +217,24 @@ class PartialAttention {
   }
 
   // ---- rows in panels, a lane for each
+
+  KOKKOS_INLINE_FUNCTION void attend_panels(Team const& team, TeamScratch const& memory,
+                                            Task const& task, Tile const& tile,
+                                            KeyRows<Stored> const& keys,
+                                            KeyRows<Stored> const& ahead, bool opens_task,
+                                            bool closes_task) const {
+    auto const each_panel = [&](auto const& body) {
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, ceil_div(task.rows, width)), body);
+      team.team_barrier();
+    };
+    if (opens_task) each_panel([&](int panel) { pack_panel(team, memory, task, panel); });
+    KeyTile const staged = stage(team, memory, keys);
+    each_panel([&](int panel) {
+      KeyRows<Stored> const to_fetch{ahead.keys, ahead.values, panel == 0 ? ahead.count : 0};
+      attend_panel(team, memory, task, tile, staged, panel, to_fetch);
+    });
+    if (closes_task) each_panel([&](int panel) { write_panel(team, memory, task, panel); });
+  }
 
   KOKKOS_INLINE_FUNCTION void pack_panel(Team const& team, TeamScratch const& memory,
                                          Task const& task, int panel) const {
@@ -280,6 +286,21 @@ class PartialAttention {
 
   // ---- few rows, lanes along head_dim
 
+  KOKKOS_INLINE_FUNCTION void attend_narrow(Team const& team, TeamScratch const& memory,
+                                            Task const& task, Tile const& tile,
+                                            KeyRows<Stored> const& keys,
+                                            KeyRows<Stored> const& ahead, bool opens_task,
+                                            bool closes_task) const {
+    if constexpr (has_narrow<N>) {
+      Kokkos::single(Kokkos::PerTeam(team), [&] {
+        if (opens_task) pack_narrow(memory, task);
+        attend_few_rows(memory, task, tile, keys, ahead);
+        if (closes_task) write_narrow(memory, task);
+      });
+      team.team_barrier();
+    }
+  }
+
   /// Rows that are computed with: a power of two.
   KOKKOS_INLINE_FUNCTION static int rounded_rows(Task const& task) {
     return task.rows == 3 ? narrow_rows : task.rows;
@@ -297,9 +318,9 @@ class PartialAttention {
     for (int i = 0; i < rows * value_dim; ++i) to.outputs[i] = 0.f;
   }
 
-  KOKKOS_INLINE_FUNCTION void attend_narrow(TeamScratch const& memory, Task const& task,
-                                            Tile const& tile, KeyRows<Stored> const& keys,
-                                            KeyRows<Stored> const& ahead) const {
+  KOKKOS_INLINE_FUNCTION void attend_few_rows(TeamScratch const& memory, Task const& task,
+                                              Tile const& tile, KeyRows<Stored> const& keys,
+                                              KeyRows<Stored> const& ahead) const {
     int const rows = rounded_rows(task);
     Concerned const concerned = limit_rows(memory, tile, 0, rows);
     if (concerned.begin >= concerned.end) return;
@@ -313,7 +334,7 @@ class PartialAttention {
         attend<M, 4, head_dim, value_dim, Masked>(to, keys, ahead);
       }
     };
-    if (concerned.masked || concerned.end - concerned.begin < rows) {
+    if (concerned.masked || concerned.attending < rows) {
       attend_few(std::true_type{});
     } else {
       attend_few(std::false_type{});

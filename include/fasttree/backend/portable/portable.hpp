@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The portable backend: any Kokkos execution space, float arithmetic on all element types. Read it
-// first.
+// The portable backend: Kokkos alone, float arithmetic on all element types. Read it first.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,8 +12,8 @@
 
 namespace fasttree::portable {
 
-/// The portable backend on `Space`.
-template <class Space>
+/// The portable backend on `Space`, in teams of TeamSize threads that compute with N lanes each.
+template <class Space, int N = lanes<Space>, int TeamSize = team_size<Space>>
 struct Backend {
   /// Items of 96 rows are whole panels of 12, 24 and 48 rows (4, 8 and 16 lanes).
   template <class Shape>
@@ -25,15 +24,15 @@ struct Backend {
 
   /// Teams that run at once.
   static int teams(Space const& space) {
-    return std::max(1, static_cast<int>(space.concurrency()) / team_size<Space>);
+    return std::max(1, static_cast<int>(space.concurrency()) / TeamSize);
   }
 
   /// Scratch of a team.
   template <class Shape>
   static std::size_t scratch_bytes(Shape const& shape) {
     constexpr TilePolicy tile = tiles<Shape>().wide;
-    return Scratch<Shape, lanes<Space>, team_size<Space>>(
-               nullptr, std::max(tile.query_rows, shape.group()), tile.key_rows)
+    return Scratch<Shape, N, TeamSize>(nullptr, std::max(tile.query_rows, shape.group()),
+                                       tile.key_rows)
                .floats() *
            sizeof(float);
   }
@@ -44,7 +43,7 @@ struct Backend {
     using Policy = Kokkos::TeamPolicy<Space>;
     WorkQueue* const queue = workspace.queue();
     Kokkos::parallel_for(
-        "fasttree::make_workspace::empty_queue", Policy(space, teams(space), team_size<Space>),
+        "fasttree::make_workspace::empty_queue", Policy(space, teams(space), TeamSize),
         KOKKOS_LAMBDA(typename Policy::member_type const& team) {
           if (team.league_rank() == 0)
             Kokkos::single(Kokkos::PerTeam(team), [=] { *queue = WorkQueue{}; });
@@ -57,36 +56,36 @@ struct Backend {
                                 StridedArray<typename Shape::element_type const, 3> queries,
                                 Cache const& cache, Results<Output, Base> const& results,
                                 Workspace<Space> const& workspace) {
-    using Kernel = PartialAttention<Space, Shape, Cache, Output, Base>;
+    using Kernel = PartialAttention<Space, N, TeamSize, Shape, Cache, Output, Base>;
     WorkspaceLayout const at = workspace_layout(space, plan);
-    std::size_t const stride =
-        round_up(scratch_bytes(plan.shape()), WorkspaceLayout::alignment) / sizeof(float);
     constexpr TilePolicy tile = tiles<Shape>().wide;
-    int const narrow_queries = lanes<Space> > 1 ? narrow_rows / plan.shape().group() : 0;
+    int const few_queries = has_narrow<N> ? narrow_rows / plan.shape().group() : 0;
     TileStream const stream{plan.arrays(), workspace.queue(), plan.shape().kv_heads,
-                            tile.key_rows, narrow_queries,    narrow_key_rows};
+                            tile.key_rows, few_queries,       narrow_key_rows};
     Kokkos::parallel_for(
         "fasttree::tree_attention::partial_attention",
-        typename Kernel::Policy(space, teams(space), team_size<Space>),
+        typename Kernel::Policy(space, teams(space), TeamSize),
         Kernel{plan.shape(), tile, stream, queries, cache, results, partials(workspace, at),
-               reinterpret_cast<float*>(workspace.data() + at.scratch), stride});
+               reinterpret_cast<float*>(workspace.data() + at.scratch()),
+               at.scratch_bytes() / sizeof(float)});
   }
 
   template <class Shape, class Output, LogBase Base>
   static void merge_partials(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                              Results<Output, Base> const& results,
                              Workspace<Space> const& workspace) {
-    using Kernel = MergePartials<Space, Shape, Output, Base>;
+    using Kernel = MergePartials<Space, N, Shape, Output, Base>;
     Kokkos::parallel_for("fasttree::tree_attention::merge_partials",
-                         typename Kernel::Policy(space, teams(space), team_size<Space>),
+                         typename Kernel::Policy(space, teams(space), TeamSize),
                          Kernel{plan.shape(), plan.arrays(),
                                 partials(workspace, workspace_layout(space, plan)), results});
   }
 
  private:
   static PartialArrays partials(Workspace<Space> const& workspace, WorkspaceLayout const& at) {
-    return {reinterpret_cast<float*>(workspace.data() + at.partial_outputs),
-            reinterpret_cast<NaturalLogSumExp*>(workspace.data() + at.partial_log_sum_exps)};
+    return {
+        reinterpret_cast<float*>(workspace.data() + at.outputs()),
+        reinterpret_cast<NaturalLogSumExp*>(workspace.data() + at.log_sum_exps(workspace.bytes()))};
   }
 };
 

@@ -21,9 +21,9 @@ class TileStream {
   PlanArrays plan;
   WorkQueue* queue;
   int kv_heads;
-  int key_rows;         ///< of a tile
-  int narrow_queries;   ///< items of no more queries have
-  int narrow_key_rows;  ///< keys in a tile
+  int key_rows;      ///< of a tile
+  int few_queries;   ///< items of no more queries have
+  int few_key_rows;  ///< keys in a tile
 
   KOKKOS_INLINE_FUNCTION int tasks() const { return plan.counts->items * kv_heads; }
   KOKKOS_INLINE_FUNCTION WorkItem const& item(int task) const {
@@ -62,8 +62,8 @@ class TileStream {
 
  private:
   KOKKOS_INLINE_FUNCTION Tile tile_at(int task, int range, int begin) const {
-    bool const narrow = item(task).query_end - item(task).query_begin <= narrow_queries;
-    int const most = narrow ? narrow_key_rows : key_rows;
+    bool const few = item(task).query_end - item(task).query_begin <= few_queries;
+    int const most = few ? few_key_rows : key_rows;
     int const rest = plan.ranges[range].length - begin;
     return {task, range, begin, rest < most ? rest : most};
   }
