@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what bench/results/host.json holds: the table between the marks <!-- performance:begin --> and
-<!-- performance:end --> of README.md, and docs/performance.svg.
+"""Draws what bench/results/host*.json hold, a file for each machine: a table and a picture each, between
+the marks <!-- performance:begin --> and <!-- performance:end --> of README.md; docs/performance*.svg.
 
-  bench/report.py [--results bench/results/host.json] [--readme README.md] [--svg docs/performance.svg]
+  bench/report.py
 """
-import argparse
 import html
 import json
 import pathlib
@@ -187,25 +186,23 @@ def svg(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results/host.json")
-    parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md")
-    parser.add_argument("--svg", type=pathlib.Path, default=ROOT / "docs/performance.svg")
-    options = parser.parse_args()
-    results = Results(json.loads(options.results.read_text(encoding="utf-8")))
-
-    options.svg.parent.mkdir(parents=True, exist_ok=True)
-    options.svg.write_text(svg(results), encoding="utf-8")
-    print(f"wrote {options.svg}")
-    text = options.readme.read_text(encoding="utf-8") if options.readme.exists() else ""
+    sections = []
+    for file in sorted((ROOT / "bench/results").glob("host*.json")):
+        results = Results(json.loads(file.read_text(encoding="utf-8")))
+        picture = ROOT / "docs" / f"{file.stem.replace('host', 'performance')}.svg"
+        picture.write_text(svg(results), encoding="utf-8")
+        print(f"wrote {picture.relative_to(ROOT)}")
+        sections.append(f"![Times beside the floor, attention without sharing, and PyTorch]"
+                        f"({picture.relative_to(ROOT)})\n\n{table(results)}")
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
-        sys.exit(f"{options.readme}: needs one {BEGIN} and one {END}; this belongs between them:\n\n"
-                 + table(results))
+        sys.exit(f"README.md: needs one {BEGIN} and one {END}")
     before, rest = text.split(BEGIN)
-    options.readme.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{rest.split(END)[1]}",
-                              encoding="utf-8")
-    print(f"wrote {options.readme}")
+    after = rest.split(END)[1]
+    readme.write_text(f"{before}{BEGIN}\n" + "\n\n".join(sections) + f"\n{END}{after}",
+                      encoding="utf-8")
+    print("wrote README.md")
 
 
 if __name__ == "__main__":

@@ -83,10 +83,11 @@ function(fasttree_build_kokkos origin prefix spaces)
   list(TRANSFORM spaces TOUPPER)
   list(TRANSFORM spaces REPLACE "(.+)" "-DKokkos_ENABLE_\\1=ON")
   message(STATUS "fasttree: Kokkos from ${origin}: building, half a minute or so on two cores")
-  execute_process(  # -w: Kokkos 3.4 warns about itself under C++20
+  # Kokkos 3.4 warns about itself under C++20, and from g++ 13 on lacks an include.
+  execute_process(
     COMMAND ${CMAKE_COMMAND} -S ${source} -B ${folder}/build -G ${CMAKE_GENERATOR} -Wno-dev
       -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-      -DCMAKE_CXX_STANDARD=20 -DCMAKE_CXX_FLAGS=-w
+      -DCMAKE_CXX_STANDARD=20 "-DCMAKE_CXX_FLAGS=-w -include cstdint"
       -DCMAKE_INSTALL_PREFIX=${prefix} -DCMAKE_INSTALL_LIBDIR=lib
       -DCMAKE_INSTALL_MESSAGE=NEVER -DKokkos_ENABLE_SERIAL=ON ${spaces}
     OUTPUT_FILE ${folder}/configure.log ERROR_FILE ${folder}/configure.log RESULT_VARIABLE failed)

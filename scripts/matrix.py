@@ -227,7 +227,7 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/matrix", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("legs", nargs="*", metavar="leg",
-                        help="legs to run: " + ", ".join(leg.name for leg in LEGS) + "; all by default")
+                        help="legs to run, whose results replace earlier ones: " + ", ".join(leg.name for leg in LEGS) + "; all by default")
     parser.add_argument("--quick", action="store_true",
                         help="only the legs whose parts scripts/test does not have, and the results "
                              "in build/matrix")
@@ -257,16 +257,20 @@ def main():
         leg.seconds = round(time.monotonic() - begin)
         runner.progress(f"{leg.status}{': ' * bool(leg.reason)}{leg.reason} ({leg.seconds} s, {runner.log.relative_to(ROOT)})")
 
-    rows = [{k: v for k, v in dataclasses.asdict(leg).items() if k != "quick"} for leg in legs]
-    print(f"\n{table(rows)}\n")
-    whole = not options.quick and not options.legs
-    results = RESULTS if whole else WORK / "portability.json"
+    run = {"date": datetime.date.today().isoformat(), "commit": commit()}
+    rows = {leg.name: {**{k: v for k, v in dataclasses.asdict(leg).items() if k != "quick"}, **run}
+            for leg in legs}
+    print(f"\n{table(rows.values())}\n")
+    results = WORK / "portability.json" if options.quick else RESULTS
+    if options.legs and results.exists():  # the other legs keep what an earlier run found
+        earlier = {leg["name"]: leg for leg in json.loads(results.read_text())["legs"]}
+        rows = {leg.name: rows.get(leg.name) or earlier[leg.name]
+                for leg in LEGS if leg.name in rows or leg.name in earlier}
     results.parent.mkdir(parents=True, exist_ok=True)
-    context = {"date": datetime.date.today().isoformat(), "commit": commit(),
-               "machine": platform.machine(), "cores": os.cpu_count()}
-    results.write_text(json.dumps({"context": context, "legs": rows}, indent=2) + "\n")
-    if whole:
-        show_in_readme(table(rows))
+    context = {"machine": platform.machine(), "cores": os.cpu_count()}
+    results.write_text(json.dumps({"context": context, "legs": list(rows.values())}, indent=2) + "\n")
+    if results == RESULTS:
+        show_in_readme(table(rows.values()))
     print(f"results: {results.relative_to(ROOT)}")
     return any(leg.status == "failed" and not leg.unstable for leg in legs)
 

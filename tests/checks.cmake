@@ -3,6 +3,7 @@
 # What is tested about the sources themselves: layers, format, headers alone, consumers, README, and
 # what must not compile.
 
+get_property(other_tests DIRECTORY PROPERTY TESTS)
 set(cmake_script ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DBINARY=${PROJECT_BINARY_DIR})
 
 add_test(NAME sources.architecture
@@ -53,4 +54,5 @@ endforeach()
 include(readme.cmake)
 
 get_property(checks DIRECTORY PROPERTY TESTS)
+list(REMOVE_ITEM checks ${other_tests})
 set_tests_properties(${checks} PROPERTIES LABELS sources)

@@ -23,7 +23,7 @@ struct SubtreePolicy {
       std::vector<int> below{root};
       for (std::size_t i = 0; i < below.size(); ++i) {
         int const node = below[i], begin = first_query(grouping, node);
-        below.insert(below.end(), tree.children(node).begin(), tree.children(node).end());
+        for (int const child : tree.children(node)) below.push_back(child);
         if (tree.length(node) == 0 || tree.queries_under(node) == 0) continue;
         grouping.ranges.push_back({tree.slot_begin(node), tree.length(node), tree.position(node),
                                    begin, begin + tree.queries_under(node)});

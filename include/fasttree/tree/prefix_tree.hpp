@@ -136,10 +136,8 @@ class PrefixTree {
     parents_first_.reserve(parents_.size());
     for (int node = 0; node < nodes(); ++node)
       if (parents_[node] == no_parent) parents_first_.push_back(node);
-    for (std::size_t i = 0; i < parents_first_.size(); ++i) {
-      auto const below = children(parents_first_[i]);
-      parents_first_.insert(parents_first_.end(), below.begin(), below.end());
-    }
+    for (std::size_t i = 0; i < parents_first_.size(); ++i)
+      for (int const child : children(parents_first_[i])) parents_first_.push_back(child);
     if (parents_first_.size() == parents_.size()) return;
     std::vector<bool> reached(parents_.size(), false);
     for (int const node : parents_first_) reached[node] = true;
