@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time of planning on one core: the tree's construction, and plans made again into existing memory, with
 // the number of allocations that takes. Trees: the FastTree paper's with its tiles, what real servers
-// hold (FASTTREE_TREES names a file like real_trees.json of the README), one large and two deep ones.
+// hold (FASTTREE_TREES names a file of them), one large and two deep ones.
 // FASTTREE_BENCHMARK_SHRINK=8 divides all sizes by 8.
 
 #include <benchmark/benchmark.h>

@@ -5,9 +5,9 @@
 #   fasttree_test(core/partials.cpp)        one program and one ctest per execution space of Kokkos,
 #                                           core.partials.OpenMP, core.partials.Serial, ...; in the
 #                                           source, FASTTREE_TEST_SPACE is the space's type
-#   fasttree_host_test(tree/shape.cpp)      one program and one ctest, tree.shape
+#   fasttree_host_test(tree/tree_order.cpp) one program and one ctest, tree.tree_order
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
-#   fasttree_benchmark(merge_partials.cpp)  one program, and one ctest that runs every case of it once
+#   fasttree_benchmark(planning.cpp)        one program, and one ctest that runs every case of it once
 
 option(FASTTREE_NATIVE "Build tests, examples and benchmarks for this machine's processor" OFF)
 set(FASTTREE_TEST_SPACES "" CACHE STRING "Execution spaces to test; empty for all that Kokkos has")

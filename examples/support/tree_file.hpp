@@ -29,9 +29,6 @@
 
 namespace fasttree::examples {
 
-/// The most nodes that parse_levels makes, so that a slip of the keys does not fill the memory.
-inline constexpr int most_generated_nodes = 1 << 24;
-
 /// Whether `text` is a whole number from `low` to `high`, which is then in `value`. O(bytes).
 inline bool is_whole_number(std::string_view text, int low, int high, int& value) {
   char const* const end = text.data() + text.size();
@@ -265,63 +262,6 @@ inline void write_tree_file(std::filesystem::path const& path, Forest const& for
   std::ostringstream text;
   write_tree_file(text, forest);
   write_file(path, text.str());
-}
-
-/// The numbers of a list such as "1,10,40". Throws fasttree::Error, naming the argument `what`.
-inline std::vector<int> parse_number_list(std::string_view list, std::string const& what, int low,
-                                          int high) {
-  std::vector<int> numbers;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    std::size_t const end = std::min(list.find(',', begin), list.size());
-    std::string_view const entry = list.substr(begin, end - begin);
-    int value = 0;
-    if (!is_whole_number(entry, low, high, value)) {
-      fail_number(entry, low, high, "parse_levels: ",
-                  "entry " + std::to_string(numbers.size() + 1) + " of " + what + " '" +
-                      excerpt(list, 40) + "'");
-    }
-    numbers.push_back(value);
-    begin = end + 1;
-  }
-  return numbers;
-}
-
-/// The paper's generator: `nodes` and `tokens` list, for every level from the roots down, its
-/// number of nodes and the tokens of each, as in parse_levels("1,10", "4000,400"). Node j of a
-/// level hangs under node floor(j * above / here) of the level above; one request per leaf.
-/// Throws fasttree::Error if a list holds anything but numbers, a level has no node, the lists
-/// disagree in length or there are more than most_generated_nodes nodes. O(nodes).
-inline Forest parse_levels(std::string_view nodes, std::string_view tokens) {
-  std::vector<int> const counts = parse_number_list(nodes, "nodes", 1, most_generated_nodes);
-  std::vector<int> const lengths =
-      parse_number_list(tokens, "tokens", 0, std::numeric_limits<int>::max());
-  if (counts.size() != lengths.size()) {
-    throw Error("parse_levels: expected as many entries in tokens as in nodes, found " +
-                std::to_string(lengths.size()) + " and " + std::to_string(counts.size()));
-  }
-  Forest forest;
-  std::vector<bool> inner;
-  long long above_begin = 0, above = 0;
-  for (std::size_t level = 0; level < counts.size(); ++level) {
-    auto const begin = static_cast<long long>(forest.parents.size());
-    if (begin + counts[level] > most_generated_nodes) {
-      throw Error("parse_levels: nodes: expected at most " + std::to_string(most_generated_nodes) +
-                  " nodes in all, found more by level " + std::to_string(level + 1));
-    }
-    for (long long j = 0; j < counts[level]; ++j) {
-      long long const parent = level == 0 ? -1 : above_begin + j * above / counts[level];
-      if (parent >= 0) inner[parent] = true;
-      forest.parents.push_back(static_cast<int>(parent));
-      forest.lengths.push_back(lengths[level]);
-      inner.push_back(false);
-    }
-    above_begin = begin;
-    above = counts[level];
-  }
-  for (std::size_t node = 0; node < inner.size(); ++node) {
-    if (!inner[node]) forest.request_nodes.push_back(static_cast<int>(node));
-  }
-  return forest;
 }
 
 }  // namespace fasttree::examples

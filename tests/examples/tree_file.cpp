@@ -15,7 +15,6 @@ namespace {
 
 using fasttree::Error;
 using fasttree::examples::Forest;
-using fasttree::examples::parse_levels;
 using fasttree::examples::read_tree_file;
 using fasttree::examples::write_tree_file;
 
@@ -238,45 +237,4 @@ TEST_CASE("a chain of 200 000 nodes and a star of as many leaves are read withou
   chain.request_nodes = {count - 1};
   CHECK(read(written(chain)) == chain);
   CHECK(read(written(star)) == star);
-}
-
-TEST_CASE("levels: node j hangs under floor(j * above / here)") {
-  CHECK(parse_levels("1,10", "4000,400").parents == std::vector{-1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-  CHECK(parse_levels("1,2", "4000,400").lengths == std::vector{4000, 400, 400});
-  CHECK(parse_levels("1,2,5", "1,1,1").parents == std::vector{-1, 0, 0, 1, 1, 1, 2, 2});
-  CHECK(parse_levels("3", "7").parents == std::vector{-1, -1, -1});
-}
-
-TEST_CASE("levels: every leaf has a request, also one above the last level") {
-  CHECK(parse_levels("1,2,5", "1,1,1").request_nodes == std::vector{3, 4, 5, 6, 7});
-  Forest const narrowing = parse_levels("1,4,2", "1,1,1");
-  CHECK(narrowing.parents == std::vector{-1, 0, 0, 0, 0, 1, 3});
-  CHECK(narrowing.request_nodes == std::vector{2, 4, 5, 6});
-}
-
-TEST_CASE("levels that are wrong") {
-  CHECK_THROWS_WITH_AS(
-      parse_levels("1,10", "4000"),
-      "parse_levels: expected as many entries in tokens as in nodes, found 1 and 2", Error);
-  CHECK_THROWS_WITH_AS(
-      parse_levels("1,0", "1,1"),
-      "parse_levels: expected as entry 2 of nodes '1,0' a value from 1 to 16777216, "
-      "found '0'",
-      Error);
-  CHECK_THROWS_WITH_AS(
-      parse_levels("", "1"),
-      "parse_levels: expected a whole number as entry 1 of nodes '', found nothing", Error);
-  CHECK_THROWS_WITH_AS(
-      parse_levels("1,", "1,1"),
-      "parse_levels: expected a whole number as entry 2 of nodes '1,', found nothing", Error);
-  CHECK_THROWS_WITH_AS(parse_levels("1,x", "1,1"),
-                       "parse_levels: expected a whole number as entry 2 of nodes '1,x', found 'x'",
-                       Error);
-  CHECK_THROWS_WITH_AS(parse_levels("1", "-1"),
-                       "parse_levels: expected as entry 1 of tokens '-1' a value from 0 to "
-                       "2147483647, found '-1'",
-                       Error);
-  CHECK_THROWS_WITH_AS(
-      parse_levels("16777216,16777216", "1,1"),
-      "parse_levels: nodes: expected at most 16777216 nodes in all, found more by level 2", Error);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Merge of partial results on any Kokkos execution space: per query and head, the partial results
+// Merge of partial results by Kokkos alone: per query and head, the partial results
 // of the plan's list, in its order, to the final output. A query without any gets (0, -inf).
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Partial attention on any Kokkos execution space: the readable specification of what a backend
+// Partial attention by Kokkos alone: the readable specification of what a backend
 // does, and the fast path on hosts. Persistent teams take tasks, (work item, KV head) pairs, from
 // one queue; an item's query rows are packed once, its keys and values pass by in tiles. Rows lie
 // in panels with a lane for each (panel.hpp), or, where there are few, with lanes along head_dim
