@@ -23,19 +23,16 @@ struct ShareLongNodes {
     for (int const node : tree.parents_first()) {
       if (tree.length(node) < least_tokens) continue;
       int const begin = grouping.query_begin[grouping.node_begin[node]];
-      fasttree::append_path(tree, tree.parent(node), node, begin, begin + tree.queries_under(node),
-                            queries, keys, grouping);
+      fasttree::open_group(begin, begin + tree.queries_under(node), queries, keys, grouping);
+      fasttree::append_keys(tree, tree.parent(node), node, grouping);
     }
     for (int i = 0; i < tree.requests(); ++i) {
-      int const begin = grouping.query_begin[i], end = grouping.query_begin[i + 1];
-      int const first = static_cast<int>(grouping.ranges.size());
+      fasttree::open_group(grouping.query_begin[i], grouping.query_begin[i + 1], queries, keys,
+                           grouping);
       int node = tree.request(grouping.request_order[i]).node;
       for (; node != fasttree::PrefixTree::no_parent; node = tree.parent(node))
-        if (tree.length(node) > 0 && tree.length(node) < least_tokens)
-          grouping.ranges.push_back(
-              {tree.slot_begin(node), tree.length(node), tree.position(node), begin, end});
-      int const last = static_cast<int>(grouping.ranges.size());
-      grouping.groups.push_back({begin, end, first, last, queries, keys});
+        if (tree.length(node) < least_tokens)
+          fasttree::append_keys(tree, tree.parent(node), node, grouping);
     }
   }
 };

@@ -11,6 +11,7 @@
 #include <fasttree/plan/workspace.hpp>
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
+#include <fasttree/planner/minimal_traffic.hpp>
 #include <fasttree/planner/policies.hpp>
 #include <fasttree/tree/prefix_tree.hpp>
 
@@ -28,8 +29,15 @@ using DefaultPlanner = GreedyEdges<PaperCosts>;
 template <class Space, class Shape, class Backend, PlannerPolicy Policy = DefaultPlanner>
 void make_plan_into(Space const& space, PrefixTree const& tree,
                     AttentionPlan<Space, Shape, Backend>& plan, Policy const& policy = {}) {
-  PlanTarget const target{Backend::template tiles<Shape>(), plan.shape().group(),
-                          plan.shape().kv_heads, Backend::teams(space)};
+  constexpr int stored = sizeof(typename Shape::element_type);
+  PlanTarget const target{.tiles = Backend::template tiles<Shape>(),
+                          .group = plan.shape().group(),
+                          .kv_heads = plan.shape().kv_heads,
+                          .slots = Backend::teams(space),
+                          .key_bytes = stored * (Shape::head_dim + Shape::value_dim),
+                          .row_bytes = stored * (Shape::head_dim + Shape::value_dim),
+                          .partial_bytes = 4 * (Shape::value_dim + 1),
+                          .flops = 2 * (Shape::head_dim + Shape::value_dim)};
   plan.rebuild(space, [&](Grouping& grouping, PlanTables& tables) {
     build_plan(tree, target, policy, grouping, tables);
   });

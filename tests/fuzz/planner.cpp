@@ -4,6 +4,7 @@
 
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
+#include <fasttree/planner/minimal_traffic.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -51,15 +52,21 @@ void keeps_the_law(PrefixTree const& tree, PlanTarget const& target, Policy cons
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   Bytes bytes({data, size});
-  PlanTarget const target{
-      {{bytes.next(1, 100), bytes.next(1, 64)}, {bytes.next(1, 30), bytes.next(1, 64)}},
-      bytes.next(1, 20),
-      bytes.next(1, 8),
-      bytes.next(1, 200)};
+  PlanTarget const target{{{bytes.next(1, 100), bytes.next(1, 64), bytes.next(1, 16)},
+                           {bytes.next(1, 30), bytes.next(1, 64), bytes.next(1, 16)}},
+                          bytes.next(1, 20),
+                          bytes.next(1, 8),
+                          bytes.next(1, 200)};
   if (target.tiles.narrow.query_rows > target.tiles.wide.query_rows) return 0;
   GreedyEdges<> const greedy{.costs = {.gamma = bytes.next() * 0.1},
                              .long_piece = bytes.next(1, 256),
                              .short_piece = bytes.next(1, 64)};
+  MinimalTraffic<> const minimal{{.item = 0.01 * bytes.next(1, 200),
+                                  .memory = 100.0 * bytes.next(1, 200),
+                                  .cache = 100.0 * bytes.next(1, 200),
+                                  .wide = 1e3 * bytes.next(1, 200),
+                                  .narrow = 1e3 * bytes.next(1, 200),
+                                  .alone = 0.5 * bytes.next(2, 8)}};
   int const alignment = bytes.next(0, 20);
   std::vector<int> parents, lengths;
   std::vector<Request> requests;
@@ -77,6 +84,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     keeps_the_law(tree, target, NoSharing{});
     keeps_the_law(tree, target, ShareEveryNode{});
     keeps_the_law(tree, target, greedy);
+    keeps_the_law(tree, target, minimal);
+    keeps_the_law(tree, target, MinimalTraffic<>{.fixed_piece = greedy.short_piece});
     keeps_the_law(tree, target, test::SubtreePolicy{.keys_per_item = greedy.long_piece});
   } catch (Error const&) {
   }

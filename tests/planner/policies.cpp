@@ -4,6 +4,7 @@
 
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
+#include <fasttree/planner/minimal_traffic.hpp>
 
 #include <doctest/doctest.h>
 
@@ -88,6 +89,17 @@ TEST_CASE("GreedyEdges covers every pair once with pieces of any size and costs 
   keeps_the_law_on_random_forests(GreedyEdges<>{.costs = {0, 0, -1}});      // joins none
 }
 
+TEST_CASE("MinimalTraffic covers every pair once, on machines of every kind") {
+  MachineCosts const cheap_items{.item = 0.01, .cache = 1e6, .wide = 1e3, .narrow = 4e3};
+  MachineCosts const dear_items{.item = 100, .alone = 2}, slow_cache{.item = 0.1, .cache = 100};
+  for (MachineCosts const& costs : {MachineCosts{}, cheap_items, dear_items, slow_cache}) {
+    keeps_the_law_on_random_forests(MinimalTraffic<>{costs});
+    keeps_the_law_on_random_forests(MinimalTraffic<>{costs}, {60, 3000, 200, 3});
+  }
+  for (int const piece : {1, 7, 64})
+    keeps_the_law_on_random_forests(MinimalTraffic<>{.fixed_piece = piece});
+}
+
 TEST_CASE("a policy whose groups carry whole subtrees covers every pair once") {
   keeps_the_law_on_random_forests(SubtreePolicy{});
   keeps_the_law_on_random_forests(SubtreePolicy{.keys_per_item = 9});
@@ -118,6 +130,8 @@ TEST_CASE("a plan can be made in a constant expression") {
   static_assert(small_plan(ShareEveryNode{}).items.size() == 3);
   static_assert(small_plan(ShareEveryNode{}).partials == 6);
   static_assert(small_plan(GreedyEdges<>{}).partials <= 6);
+  static_assert(small_plan(MinimalTraffic<>{}).items.size() == 1);
+  static_assert(small_plan(MinimalTraffic<>{}).partials == 0);
   CHECK(small_plan(GreedyEdges<>{}).items == [] {
     Grouping grouping;
     PlanTables tables;
@@ -137,7 +151,7 @@ TEST_CASE(
     PrefixTree const tree = forest.tree();
     for (PlanTables const& tables :
          {plan_of(tree, target, NoSharing{}), plan_of(tree, target, ShareEveryNode{}),
-          plan_of(tree, target, GreedyEdges<>{})}) {
+          plan_of(tree, target, GreedyEdges<>{}), plan_of(tree, target, MinimalTraffic<>{})}) {
       CHECK(tables.items.empty());
       CHECK(tables.merge_queries.empty());
       CHECK(tables.partials == 0);
@@ -168,6 +182,7 @@ TEST_CASE("a chain of 100 000 nodes is planned without recursion by every policy
   keeps_the_law(tree, target, NoSharing{});
   keeps_the_law(tree, target, ShareEveryNode{});
   keeps_the_law(tree, target, GreedyEdges<>{});
+  keeps_the_law(tree, target, MinimalTraffic<>{});
 }
 
 TEST_CASE("contexts of 2^31 - 1 tokens are planned: no length overflows") {
@@ -178,7 +193,8 @@ TEST_CASE("contexts of 2^31 - 1 tokens are planned: no length overflows") {
     std::int64_t sum = 0;
     for (WorkItem const& item : tables.items)
       for (KeyRange const& range : tables.ranges_of(item))
-        sum += std::int64_t{range.length} * (item.query_end - item.query_begin);
+        sum += std::int64_t{range.length} * (std::min(item.query_end, range.query_end) -
+                                             std::max(item.query_begin, range.query_begin));
     return sum;
   };
   std::int64_t const pairs = 3 * std::int64_t{most} - 18;
@@ -186,4 +202,5 @@ TEST_CASE("contexts of 2^31 - 1 tokens are planned: no length overflows") {
   CHECK(keys(plan_of(tree, target, ShareEveryNode{})) == pairs);
   GreedyEdges<> const large{.long_piece = 1 << 30, .short_piece = 1 << 28};
   CHECK(keys(plan_of(tree, target, large)) == pairs);
+  CHECK(keys(plan_of(tree, target, MinimalTraffic<>{})) == pairs);
 }

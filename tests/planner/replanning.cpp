@@ -4,6 +4,7 @@
 
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
+#include <fasttree/planner/minimal_traffic.hpp>
 
 #include <doctest/doctest.h>
 
@@ -85,10 +86,14 @@ TEST_CASE("a plan made into memory that held another equals a fresh one") {
   replans_as_if_fresh(NoSharing{});
   replans_as_if_fresh(ShareEveryNode{});
   replans_as_if_fresh(GreedyEdges<>{});
+  replans_as_if_fresh(MinimalTraffic<>{});
+  replans_as_if_fresh(MinimalTraffic<>{.fixed_piece = 100});
 }
 
 TEST_CASE("a plan that fits into the memory of the one before allocates nothing") {
   replans_without_allocation(NoSharing{});
   replans_without_allocation(ShareEveryNode{});
   replans_without_allocation(GreedyEdges<>{});
+  replans_without_allocation(MinimalTraffic<>{});
+  replans_without_allocation(MinimalTraffic<>{.fixed_piece = 100});
 }

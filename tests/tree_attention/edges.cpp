@@ -30,6 +30,8 @@ void each_policy(Body const& body) {
   body(GreedyEdges<>{});
   body(GreedyEdges<>{.long_piece = 5, .short_piece = 3});
   body(GreedyEdges<>{.costs = {.gamma = 1e9}});
+  body(MinimalTraffic<>{});
+  body(MinimalTraffic<>{.fixed_piece = 4});
   body(ShareEveryNode{});
   body(NoSharing{});
   body(SubtreePolicy{});

@@ -85,6 +85,9 @@ TEST_CASE("the result does not depend on the planner or on the size of key piece
     CHECK(difference(GreedyEdges<>{.long_piece = 64, .short_piece = 64}) <= 1);
     CHECK(difference(GreedyEdges<>{.long_piece = 1, .short_piece = 1}) <= 1);
     CHECK(difference(GreedyEdges<>{.costs = {.gamma = 1e9}}) <= 1);
+    CHECK(difference(MinimalTraffic<>{}) <= 1);
+    CHECK(difference(MinimalTraffic<>{{.item = 0.01, .wide = 1e3, .narrow = 4e3}}) <= 1);
+    CHECK(difference(MinimalTraffic<>{.fixed_piece = 64}) <= 1);
     CHECK(difference(SubtreePolicy{}) <= 1);
     CHECK(difference(SubtreePolicy{.keys_per_item = 70}) <= 1);
   }
@@ -180,6 +183,7 @@ TEST_CASE("128 identical requests get identical outputs and log-sum-exps") {
       CHECK(different == 0);
     };
     check(GreedyEdges<>{});
+    check(MinimalTraffic<>{});
     check(NoSharing{});
     check(ShareEveryNode{});
     check(SubtreePolicy{});

@@ -69,6 +69,7 @@ void changes_only(std::vector<int> const& rows, Spoil const& spoil) {
         CHECK(std::isnan(result.outputs[i]) == std::isnan(answer.outputs[i]));
   };
   check(GreedyEdges<>{});
+  check(MinimalTraffic<>{});
   check(GreedyEdges<>{.long_piece = 30, .short_piece = 30});
   check(ShareEveryNode{});
   check(NoSharing{});

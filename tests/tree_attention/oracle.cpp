@@ -37,6 +37,9 @@ void agrees_with_the_oracle(std::initializer_list<int> ratios, MakeCache const& 
         return worst_error(attend(problem, cache, policy), answer, Shape::head_dim);
       };
       CHECK(error(GreedyEdges<>{}) <= 1);
+      CHECK(error(MinimalTraffic<>{}) <= 1);
+      CHECK(error(MinimalTraffic<>{{.item = 0.01, .wide = 1e3, .narrow = 4e3}}) <= 1);
+      CHECK(error(MinimalTraffic<>{.fixed_piece = 20}) <= 1);
       CHECK(error(GreedyEdges<>{.long_piece = 33, .short_piece = 10}) <= 1);
       CHECK(error(ShareEveryNode{}) <= 1);
       CHECK(error(NoSharing{}) <= 1);

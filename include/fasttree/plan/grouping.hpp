@@ -4,19 +4,39 @@
 // are. `build_plan` cuts it into work items. Queries are numbered in the depth-first order chosen
 // here.
 
+#include <array>
 #include <vector>
 
+#include <fasttree/plan/machine_costs.hpp>
 #include <fasttree/plan/plan_tables.hpp>
 
 namespace fasttree {
 
 /// Queries that read keys together: query tiles of `queries_per_item` times key pieces of
-/// `keys_per_item`, both positive.
+/// `keys_per_item`, both positive. Of each range, those queries of the group read it that lie in the
+/// range's own interval.
 struct KeyGroup {
   int query_begin, query_end;
   int range_begin, range_end;
   int queries_per_item;
   int keys_per_item;
+};
+
+/// Neighbouring queries, and what a policy thinks that reading their keys together takes.
+struct PricedBlock {
+  int begin, end;
+  bool upper;    ///< reads the upper part of the paths; see planner/path_parts.hpp
+  bool partial;  ///< yields partial results even if one item reads all its keys
+  double keys;
+  double time;  ///< microseconds of one item
+};
+
+/// Memory for policies to think in; what it holds means nothing between plans.
+struct PolicyScratch {
+  std::array<std::vector<int>, 10> integers;
+  std::array<std::vector<double>, 7> reals;
+  std::array<std::vector<PricedBlock>, 2> blocks;
+  std::vector<KeyRange> ranges;
 };
 
 /// A policy's decision, and the memory in which the next one is made.
@@ -29,25 +49,13 @@ struct Grouping {
   std::vector<KeyRange> ranges;
   std::vector<EdgeDecision> decisions;  ///< for `explain`; may stay empty
   std::vector<int> items_of_query;      ///< scratch of build_plan
+  PolicyScratch scratch;
 
   constexpr void clear() {
     for (auto* array : {&request_order, &node_begin, &query_begin, &items_of_query}) array->clear();
     groups.clear();
     ranges.clear();
     decisions.clear();
-  }
-};
-
-/// The machine and the heads that a plan is made for.
-struct PlanTarget {
-  Tiles tiles;
-  int group = 1;  ///< query heads per KV head
-  int kv_heads = 1;
-  int slots = 1;  ///< work items that run at once
-
-  /// Queries that fit a tile: at least one, so that any ratio of heads has a plan.
-  constexpr int queries(TilePolicy const& tile) const {
-    return tile.query_rows > group ? tile.query_rows / group : 1;
   }
 };
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <fasttree/plan/machine_costs.hpp>
 #include <fasttree/plan/tile_policy.hpp>
 #include <fasttree/plan/work_item.hpp>
 
@@ -25,6 +26,7 @@ struct EdgeDecision {
 
 /// Work items and what surrounds them. Queries are numbered in depth-first order.
 struct PlanTables {
+  PlanTarget target;              ///< what the plan was made for
   Tiles tiles;                    ///< those that the planner used: a planner may do with one
   int narrow_queries = 0;         ///< items of more queries take the wide tile
   std::vector<int> query_order;   ///< depth-first number -> row of the query and output arrays

@@ -10,6 +10,7 @@ namespace fasttree {
 struct TilePolicy {
   int query_rows = 64;
   int key_rows = 64;
+  int row_step = 1;  ///< the rows that a key is multiplied with are a multiple of this
 
   friend constexpr bool operator==(TilePolicy const&, TilePolicy const&) = default;
 };

@@ -74,10 +74,9 @@ constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
   tables.slots = tree.slots();
 }
 
-/// Appends the items of a group that are wide (or not), one key piece after the other, its query
-/// tiles side by side: neighbours read the same keys.
-constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, int narrow_queries,
-                         bool wide, PlanTables& tables) {
+/// Appends the items of a group, one key piece after the other, its query tiles side by side:
+/// neighbours read the same keys.
+constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, PlanTables& tables) {
   int range = group.range_begin, taken = 0;  // where the next piece begins
   while (range < group.range_end) {
     int const range_begin = static_cast<int>(tables.ranges.size());
@@ -100,7 +99,6 @@ constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, int na
     bool used = false;
     for (int begin = group.query_begin; begin < group.query_end; begin += group.queries_per_item) {
       int const end = std::min(begin + group.queries_per_item, group.query_end);
-      if ((end - begin > narrow_queries) != wide) continue;
       bool const has_keys = std::any_of(tables.ranges.begin() + range_begin, tables.ranges.end(),
                                         [&](KeyRange const& piece) {
                                           return piece.query_begin < end && piece.query_end > begin;
@@ -156,12 +154,11 @@ constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tabl
 constexpr void fill_tables(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping,
                            PlanTables& tables) {
   tables.clear();
+  tables.target = target;
   tables.tiles = grouping.tiles;
   tables.narrow_queries = target.queries(grouping.tiles.narrow);
   number_queries(tree, grouping, tables);
-  for (bool const wide : {true, false})
-    for (KeyGroup const& group : grouping.groups)
-      cut_group(group, grouping, tables.narrow_queries, wide, tables);
+  for (KeyGroup const& group : grouping.groups) cut_group(group, grouping, tables);
   // Teams count tasks, items x KV heads, by int; each asks for one more than there are.
   std::int64_t const tasks =
       std::int64_t{1} * static_cast<std::int64_t>(tables.items.size()) * target.kv_heads +

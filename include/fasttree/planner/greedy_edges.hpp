@@ -106,15 +106,17 @@ struct GreedyEdges {
     auto const& decisions = grouping.decisions;
     order_requests(
         tree, [&](int child) { return decisions[child].together; }, grouping);
-    for (int node = 0; node < tree.nodes(); ++node) {
-      int const queries = decisions[node].queries;
-      if (queries == 0) continue;
-      int top = node;
-      while (decisions[top].together) top = tree.parent(top);
-      bool const narrow = queries <= target.queries(grouping.tiles.narrow);
-      int const begin = grouping.query_begin[grouping.node_begin[node]];
-      append_path(tree, tree.parent(top), node, begin, begin + queries,
-                  target.queries(grouping.tiles.wide), pieces[narrow], grouping);
+    for (bool const wide : {true, false}) {
+      for (int node = 0; node < tree.nodes(); ++node) {
+        int const queries = decisions[node].queries;
+        if (queries == 0 || (queries > target.queries(grouping.tiles.narrow)) != wide) continue;
+        int top = node;
+        while (decisions[top].together) top = tree.parent(top);
+        int const begin = grouping.query_begin[grouping.node_begin[node]];
+        open_group(begin, begin + queries, target.queries(grouping.tiles.wide), pieces[!wide],
+                   grouping);
+        append_keys(tree, tree.parent(top), node, grouping);
+      }
     }
   }
 };

@@ -34,19 +34,28 @@ constexpr void order_requests(PrefixTree const& tree, ComesLast comes_last, Grou
         grouping.query_begin[i] + tree.request(grouping.request_order[i]).query_length;
 }
 
-/// Appends a group of the queries [query_begin, query_end) with all keys on the path from `bottom`
-/// up to, and without, `above` (no_parent: the whole path). Ranges whose slots follow each other
-/// are joined.
-constexpr void append_path(PrefixTree const& tree, int above, int bottom, int query_begin,
-                           int query_end, int queries_per_item, int keys_per_item,
-                           Grouping& grouping) {
+/// Opens a group of the queries [query_begin, query_end); `append_keys` fills it.
+constexpr void open_group(int query_begin, int query_end, int queries_per_item, int keys_per_item,
+                          Grouping& grouping) {
+  int const first = static_cast<int>(grouping.ranges.size());
+  grouping.groups.push_back(
+      {query_begin, query_end, first, first, queries_per_item, keys_per_item});
+}
+
+/// Appends the keys on the path from `bottom` up to, and without, `above` (no_parent: the whole
+/// path) to the group that was opened last; each node's with the interval of all queries under it,
+/// of which those of the group read it. Ranges that follow each other in all respects are joined.
+constexpr void append_keys(PrefixTree const& tree, int above, int bottom, Grouping& grouping) {
   auto& ranges = grouping.ranges;
   auto const first = ranges.size();
   for (int node = bottom; node != above; node = tree.parent(node)) {
     if (tree.length(node) == 0) continue;
+    int const query_begin = grouping.query_begin[grouping.node_begin[node]];
+    int const query_end = query_begin + tree.queries_under(node);
     KeyRange const range{tree.slot_begin(node), tree.length(node), tree.position(node), query_begin,
                          query_end};
-    if (ranges.size() > first && range.slot_begin + range.length == ranges.back().slot_begin) {
+    if (ranges.size() > first && ranges.back().slot_begin == range.slot_begin + range.length &&
+        ranges.back().query_begin == query_begin && ranges.back().query_end == query_end) {
       ranges.back().slot_begin = range.slot_begin;
       ranges.back().position = range.position;
       ranges.back().length += range.length;
@@ -55,8 +64,7 @@ constexpr void append_path(PrefixTree const& tree, int above, int bottom, int qu
     }
   }
   std::reverse(ranges.begin() + static_cast<std::ptrdiff_t>(first), ranges.end());
-  grouping.groups.push_back({query_begin, query_end, static_cast<int>(first),
-                             static_cast<int>(ranges.size()), queries_per_item, keys_per_item});
+  grouping.groups.back().range_end = static_cast<int>(ranges.size());
 }
 
 /// Attention as systems without sharing do it: each request reads its whole path.
@@ -64,10 +72,12 @@ struct NoSharing {
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
     order_requests(
         tree, [](int) { return false; }, grouping);
-    for (int i = 0; i < tree.requests(); ++i)
-      append_path(tree, PrefixTree::no_parent, tree.request(grouping.request_order[i]).node,
-                  grouping.query_begin[i], grouping.query_begin[i + 1],
-                  target.queries(target.tiles.wide), 1, grouping);
+    for (int i = 0; i < tree.requests(); ++i) {
+      open_group(grouping.query_begin[i], grouping.query_begin[i + 1],
+                 target.queries(target.tiles.wide), 1, grouping);
+      append_keys(tree, PrefixTree::no_parent, tree.request(grouping.request_order[i]).node,
+                  grouping);
+    }
     split_evenly(target, grouping);
   }
 };
@@ -80,8 +90,9 @@ struct ShareEveryNode {
         tree, [](int) { return false; }, grouping);
     for (int const node : tree.parents_first()) {
       int const begin = grouping.query_begin[grouping.node_begin[node]];
-      append_path(tree, tree.parent(node), node, begin, begin + tree.queries_under(node),
-                  target.queries(target.tiles.wide), 1, grouping);
+      open_group(begin, begin + tree.queries_under(node), target.queries(target.tiles.wide), 1,
+                 grouping);
+      append_keys(tree, tree.parent(node), node, grouping);
     }
     split_evenly(target, grouping);
   }

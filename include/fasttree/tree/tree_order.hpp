@@ -29,13 +29,21 @@ constexpr void depth_first_order(PrefixTree const& tree, ComesLast comes_last,
     }
     int next = node_begin[node];
     for (int const request : tree.requests_on(node)) order[next++] = request;
-    for (bool const last : {false, true}) {
-      for (int const child : tree.children(node)) {
-        if (comes_last(child) != last) continue;
-        node_begin[child] = next;
-        next += tree.requests_under(child);
+    bool some_come_last = false;
+    auto const place = [&](int child) {
+      node_begin[child] = next;
+      next += tree.requests_under(child);
+    };
+    for (int const child : tree.children(node)) {
+      if (comes_last(child)) {
+        some_come_last = true;
+      } else {
+        place(child);
       }
     }
+    if (!some_come_last) continue;
+    for (int const child : tree.children(node))
+      if (comes_last(child)) place(child);
   }
 }
 

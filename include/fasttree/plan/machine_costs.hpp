@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What work costs on a machine, in microseconds: the constants by which plans are priced, measured
+// by bench/calibrate.cpp. A machine is a number of slots that take work items side by side; all
+// rates are those of one slot while all slots work.
+
+#include <algorithm>
+
+#include <fasttree/plan/tile_policy.hpp>
+
+namespace fasttree {
+
+/// The machine and the heads that a plan is made for.
+struct PlanTarget {
+  Tiles tiles;
+  int group = 1;  ///< query heads per KV head
+  int kv_heads = 1;
+  int slots = 1;            ///< work items that run at once
+  int key_bytes = 512;      ///< of a key and its value, of one KV head
+  int row_bytes = 512;      ///< of a query row and its output
+  int partial_bytes = 516;  ///< of a partial result of a row: output and log-sum-exp
+  int flops = 512;          ///< of a key and a query row
+
+  /// Queries that fit a tile: at least one, so that any ratio of heads has a plan.
+  constexpr int queries(TilePolicy const& tile) const {
+    return tile.query_rows > group ? tile.query_rows / group : 1;
+  }
+};
+
+/// Work for one KV head, of an item or of many.
+struct ItemWork {
+  double new_keys = 0;      ///< read for the first time
+  double more_keys = 0;     ///< read again
+  double wide_rows = 0;     ///< pairs of a key and a row of the wide tile, as tiles pad them
+  double narrow_rows = 0;   ///< the same in the narrow tile
+  double rows = 0;          ///< query rows
+  double partial_rows = 0;  ///< partial results of rows
+};
+
+/// A machine. The default is no machine in particular; see Backend::costs.
+struct MachineCosts {
+  double launch = 10;    ///< microseconds of a call without work
+  double item = 1;       ///< microseconds of an item without work
+  double memory = 10e3;  ///< bytes per microsecond: keys from memory
+  double cache = 20e3;   ///< bytes per microsecond: keys read before, and all else
+  double wide = 50e3;    ///< flops per microsecond in the wide tile
+  double narrow = 50e3;  ///< flops per microsecond in the narrow tile
+  double alone = 1;      ///< how much faster a slot is while the others rest
+
+  /// Microseconds of a slot for one item: keys flow in while those before them are multiplied.
+  constexpr double item_time(PlanTarget const& target, ItemWork const& work) const {
+    double const read = target.key_bytes * (work.new_keys / memory + work.more_keys / cache);
+    double const multiply = target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);
+    double const rest =
+        (work.rows * target.row_bytes + 2 * work.partial_rows * target.partial_bytes) / cache;
+    return item + std::max(read, multiply) + rest;
+  }
+};
+
+}  // namespace fasttree

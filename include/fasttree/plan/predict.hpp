@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a plan will take, whoever made it: the work of each item, counted from the plan's tables,
+// and the time that a machine of some costs needs for all of them. Predictions, not measurements.
+
+#include <algorithm>
+
+#include <fasttree/core/integers.hpp>
+#include <fasttree/plan/machine_costs.hpp>
+#include <fasttree/plan/plan_tables.hpp>
+#include <fasttree/plan/schedule.hpp>
+
+namespace fasttree {
+
+/// What an item does for one KV head. Keys are read for the first time by the item that has the
+/// first of the queries that see them.
+constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
+  PlanTarget const& target = tables.target;
+  bool const narrow = item.query_end - item.query_begin <= tables.narrow_queries;
+  TilePolicy const& tile = narrow ? tables.tiles.narrow : tables.tiles.wide;
+  ItemWork work;
+  for (KeyRange const& range : tables.ranges_of(item)) {
+    int const begin = std::max(range.query_begin, item.query_begin);
+    int const queries = std::min(range.query_end, item.query_end) - begin;
+    if (queries <= 0) continue;
+    double const keys = range.length;
+    (range.query_begin >= item.query_begin ? work.new_keys : work.more_keys) += keys;
+    double const rows = round_up(queries * target.group, tile.row_step);
+    (narrow ? work.narrow_rows : work.wide_rows) += keys * rows;
+  }
+  work.rows = target.group * (item.query_end - item.query_begin);
+  if (item.partial_begin != WorkItem::direct) work.partial_rows = work.rows;
+  return work;
+}
+
+/// Microseconds of a call. Time: linear in the items and their ranges.
+template <class Costs>
+constexpr double predict(PlanTables const& tables, Costs const& costs) {
+  Schedule schedule;
+  for (WorkItem const& item : tables.items)
+    schedule.add(costs.item_time(tables.target, work_of(tables, item)), tables.target.kv_heads);
+  return costs.launch + schedule.time(tables.target.slots, costs.alone);
+}
+
+}  // namespace fasttree

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The search of MinimalTraffic: blocks of several heights, the longest of them in pieces of several
+// lengths, and the groups of the plan of least predicted time.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <fasttree/core/integers.hpp>
+#include <fasttree/plan/grouping.hpp>
+#include <fasttree/plan/schedule.hpp>
+#include <fasttree/planner/path_parts.hpp>
+#include <fasttree/planner/policies.hpp>
+#include <fasttree/planner/query_blocks.hpp>
+#include <fasttree/tree/prefix_tree.hpp>
+
+namespace fasttree {
+
+/// One search; its memory is the scratch of the grouping.
+template <class Costs>
+class BlockSearch {
+ public:
+  /// Counts the keys of all paths, in the order of requests that `grouping` has.
+  constexpr BlockSearch(Costs const& costs, PrefixTree const& tree, PlanTarget const& target,
+                        Grouping& grouping)
+      : costs_(costs),
+        target_(target),
+        tiles_(grouping.tiles),
+        grouping_(grouping),
+        item_(costs.item_time(target, {})),
+        partial_row_(price({.partial_rows = 1})),
+        few_queries_(tiles_.narrow == tiles_.wide ? 0 : tiles_.narrow.query_rows / target.group),
+        tree_(tree),
+        paths_(tree, target, grouping) {}
+
+  /// Finds the blocks and the length of pieces. Lower blocks come closer to a full machine and read
+  /// more; pieces come closer still and make partial results.
+  constexpr void run() {
+    ApartPrices const apart = apart_prices();
+    paths_.part(apart);
+    if (apart.gain.empty()) return try_heights(target_.queries(tiles_.wide), 0);
+    try_heights(target_.queries(tiles_.wide), few_queries_);
+    if (paths_.is_parted()) {
+      if (least_load_of_narrow_blocks() >= best_) return;
+      paths_.part({});
+      try_heights(2 * few_queries_, few_queries_);
+    }
+    try_heights(few_queries_, 0);
+    if (best_is_parted_) paths_.part(apart);
+  }
+
+  /// Appends the groups of what was found, those of the longest items first.
+  constexpr void append_groups() {
+    sort_blocks();
+    for (int const i : order_) {
+      PricedBlock const& block = best_blocks_[i];
+      int const pieces = pieces_of(block, longest_piece_);
+      open(block.begin, block.end);
+      paths_.append({block.begin, block.end}, block.upper);
+      if (pieces > 1) cut_group(block, pieces);
+    }
+  }
+
+  /// The same, but with long paths cut every `piece` keys from their beginning.
+  constexpr void append_fixed_pieces(int piece) {
+    sort_blocks();
+    for (int const i : order_) {
+      PricedBlock const& block = best_blocks_[i];
+      open(block.begin, block.end);
+      paths_.append({block.begin, block.end}, block.upper);
+      cut_group_at_multiples(block, piece);
+    }
+  }
+
+ private:
+  static constexpr double unsplit = std::numeric_limits<double>::infinity();
+  static constexpr double worth = 0.995;  ///< what a gain must come to
+
+  /// Microseconds of work in an item, without the item's own.
+  constexpr double price(ItemWork const& work) const {
+    return costs_.item_time(target_, work) - costs_.item_time(target_, {});
+  }
+
+  /// Tries heights, halved again and again, above `above`.
+  constexpr void try_heights(int height, int above) {
+    for (; height > above; height /= 2) {
+      cut(height);
+      if (mean_load_ >= worth * best_) return;  // and that of lower blocks is larger still
+      for (double const share : {unsplit, 2.0, 1.0, 0.5, 0.25, 0.125}) {
+        double const longest = item_ + share * mean_load_;
+        if (longest >= longest_block_ && share != unsplit) continue;
+        double const time = predict(longest);
+        if (time < best_ * (share == unsplit ? 1 : worth)) {
+          best_ = time;
+          longest_piece_ = longest;
+          best_is_parted_ = paths_.is_parted();
+          best_blocks_.assign(blocks_.begin(), blocks_.end());
+        }
+        if (worth * best_ <= mean_load_) return;  // hardly a slot rests: there is nothing to gain
+      }
+    }
+  }
+
+  /// No plan of narrow blocks takes less: every query's keys from the cache, shared by as many
+  /// queries as such a block can have.
+  constexpr double least_load_of_narrow_blocks() const {
+    double keys = 0;
+    for (int i = 0; i < tree_.requests(); ++i)
+      keys += static_cast<double>(tree_.request(i).query_length) *
+              tree_.path_length(tree_.request(i).node);
+    double const load = price({.more_keys = keys}) / few_queries_;
+    return load * target_.kv_heads / target_.slots;
+  }
+
+  constexpr ApartPrices apart_prices() const {
+    auto& gain = grouping_.scratch.reals[5];
+    gain.assign(1, 0);
+    bool any = false;
+    for (int queries = 1; queries <= few_queries_; ++queries) {
+      int const rows = queries * target_.group;
+      double const wide = round_up(rows, tiles_.wide.row_step);
+      double const narrow = round_up(rows, tiles_.narrow.row_step);
+      gain.push_back(price({.new_keys = 1, .wide_rows = wide}) -
+                     price({.new_keys = 1, .narrow_rows = narrow}));
+      any = any || gain.back() > 0;
+    }
+    if (!any) gain.clear();
+    return {gain, item_, price({.partial_rows = 2.0 * target_.group})};
+  }
+
+  // ---- blocks
+
+  /// Makes the blocks of a height.
+  constexpr void cut(int height) {
+    blocks_.clear();
+    longest_block_ = mean_load_ = 0;
+    if (height > few_queries_) paths_.count_padding(height);
+    add_blocks(paths_.upper, height);
+    if (paths_.is_parted()) add_blocks(paths_.lower, few_queries_);
+    mean_load_ *= static_cast<double>(target_.kv_heads) / target_.slots;
+  }
+
+  constexpr void add_blocks(PathPart const& part, int height) {
+    auto& scratch = grouping_.scratch;
+    auto& begins = scratch.integers[9];
+    cut_into_blocks(part.shared, height, {item_, price({.more_keys = 1})}, begins,
+                    {scratch.reals[4], scratch.integers[7], scratch.integers[8]});
+    bool const upper = &part == &paths_.upper;
+    for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+      QueryBlock const block{begins[i], begins[i + 1]};
+      double const new_keys = part.new_keys(block), more_keys = part.shared_keys(block.begin);
+      if (new_keys + more_keys == 0) continue;
+      bool const narrow = block.queries() <= few_queries_, partial = paths_.is_parted(block);
+      double const keys = new_keys + more_keys, rows = target_.group * block.queries();
+      double key_rows = part.key_rows(block) + (narrow ? 0 : paths_.added_rows(block));
+      key_rows = std::max(key_rows, keys * (narrow ? tiles_.narrow : tiles_.wide).row_step);
+      double const time = costs_.item_time(target_, {.new_keys = new_keys,
+                                                     .more_keys = more_keys,
+                                                     .wide_rows = narrow ? 0 : key_rows,
+                                                     .narrow_rows = narrow ? key_rows : 0,
+                                                     .rows = rows,
+                                                     .partial_rows = partial ? rows : 0});
+      blocks_.push_back({block.begin, block.end, upper, partial, keys, time});
+      longest_block_ = std::max(longest_block_, time);
+      mean_load_ += time;
+    }
+  }
+
+  // ---- pieces
+
+  /// Into how many pieces a block is cut so that none takes longer than `longest`, nor less than a
+  /// tile of keys.
+  constexpr int pieces_of(PricedBlock const& block, double longest) const {
+    if (block.time <= longest) return 1;
+    double const most = std::max(1.0, block.keys / tiles_.wide.key_rows);
+    double const work = block.time - item_, room = longest - item_;
+    return static_cast<int>(room * most > work ? work / room + 1 : most);
+  }
+
+  constexpr double piece_time(PricedBlock const& block, int pieces) const {
+    if (pieces == 1) return block.time;
+    double const rows = target_.group * (block.end - block.begin);
+    double const merged = partial_row_ * rows * (pieces - block.partial);
+    return item_ + (block.time - item_ + merged) / pieces;
+  }
+
+  constexpr double predict(double longest) {
+    schedule_.clear();
+    for (PricedBlock const& block : blocks_) {
+      int const pieces = pieces_of(block, longest);
+      schedule_.add(piece_time(block, pieces), std::int64_t{1} * pieces * target_.kv_heads);
+    }
+    return schedule_.time(target_.slots, costs_.alone);
+  }
+
+  // ---- groups
+
+  /// Puts the best blocks into order_, those of the longest pieces first (a counting sort).
+  constexpr void sort_blocks() {
+    auto& next = grouping_.scratch.integers[8];
+    auto const class_of = [&](PricedBlock const& block) {
+      return TimeClass::of(piece_time(block, pieces_of(block, longest_piece_)));
+    };
+    next.assign(TimeClass::count + 1, 0);
+    for (PricedBlock const& block : best_blocks_) ++next[class_of(block) + 1];
+    for (int i = 0; i < TimeClass::count; ++i) next[i + 1] += next[i];
+    order_.resize(best_blocks_.size());
+    for (std::size_t i = 0; i < best_blocks_.size(); ++i)
+      order_[next[class_of(best_blocks_[i])]++] = static_cast<int>(i);
+  }
+
+  constexpr void open(int query_begin, int query_end) {
+    open_group(query_begin, query_end, query_end - query_begin, 1 << 30, grouping_);
+  }
+
+  /// Takes the ranges of the group that was opened last out of it, to be put back in pieces.
+  constexpr void take_ranges_back() {
+    auto const begin = grouping_.ranges.begin() + grouping_.groups.back().range_begin;
+    grouping_.scratch.ranges.assign(begin, grouping_.ranges.end());
+    grouping_.ranges.erase(begin, grouping_.ranges.end());
+    grouping_.groups.pop_back();
+  }
+
+  /// Appends the keys [from, to) of a range to the group that was opened last, and widens it to the
+  /// queries of the block that read them.
+  constexpr void append_part(KeyRange range, int from, int to, PricedBlock const& block) {
+    range.slot_begin += from;
+    range.position += from;
+    range.length = to - from;
+    grouping_.ranges.push_back(range);
+    KeyGroup& group = grouping_.groups.back();
+    group.range_end = static_cast<int>(grouping_.ranges.size());
+    group.query_begin = std::min(group.query_begin, std::max(range.query_begin, block.begin));
+    group.query_end = std::max(group.query_end, std::min(range.query_end, block.end));
+    group.queries_per_item = group.query_end - group.query_begin;
+  }
+
+  /// Cuts the group that was opened last into pieces that take equally long.
+  constexpr void cut_group(PricedBlock const& block, int pieces) {
+    take_ranges_back();
+    auto const key_time = [&](KeyRange const& range) {
+      int const queries =
+          std::min(range.query_end, block.end) - std::max(range.query_begin, block.begin);
+      bool const is_new = range.query_begin >= block.begin;
+      int const rows = round_up(queries * target_.group, tiles_.wide.row_step);
+      return price({.new_keys = is_new ? 1.0 : 0.0,
+                    .more_keys = is_new ? 0.0 : 1.0,
+                    .wide_rows = static_cast<double>(rows)});
+    };
+    double whole = 0;
+    for (KeyRange const& range : grouping_.scratch.ranges) whole += range.length * key_time(range);
+    int const tile = tiles_.wide.key_rows;
+    double room = 0;  // of the present piece
+    for (KeyRange const& range : grouping_.scratch.ranges) {
+      double const one = key_time(range);
+      for (int from = 0; from < range.length;) {
+        if (room < one * tile / 2) {
+          open(block.end, block.begin);  // no queries yet
+          room += whole / pieces;
+        }
+        int const rest = range.length - from;
+        double const fit = std::max(1.0, (room + one * tile / 2) / (one * tile));
+        int const taken = fit * tile < rest ? static_cast<int>(fit) * tile : rest;
+        append_part(range, from, from + taken, block);
+        room -= taken * one;
+        from += taken;
+      }
+    }
+  }
+
+  /// Cuts the group that was opened last at multiples of `piece` along each path.
+  constexpr void cut_group_at_multiples(PricedBlock const& block, int piece) {
+    take_ranges_back();
+    std::int64_t longest = 0;
+    for (KeyRange const& range : grouping_.scratch.ranges)
+      longest = std::max<std::int64_t>(longest, std::int64_t{range.position} + range.length);
+    for (std::int64_t begin = 0; begin < longest; begin += piece) {
+      open(block.end, block.begin);
+      for (KeyRange const& range : grouping_.scratch.ranges) {
+        auto const from = std::max<std::int64_t>(begin - range.position, 0);
+        auto const to = std::min<std::int64_t>(begin + piece - range.position, range.length);
+        if (from < to) append_part(range, static_cast<int>(from), static_cast<int>(to), block);
+      }
+    }
+  }
+
+  Costs const& costs_;
+  PlanTarget const& target_;
+  Tiles const tiles_;
+  Grouping& grouping_;
+  double item_, partial_row_;
+  int few_queries_;  ///< of a block that takes the narrow tile
+  PrefixTree const& tree_;
+  PathParts paths_;
+  std::vector<PricedBlock>& blocks_ = grouping_.scratch.blocks[0];
+  std::vector<PricedBlock>& best_blocks_ = grouping_.scratch.blocks[1];
+  std::vector<int>& order_ = grouping_.scratch.integers[7];
+  double longest_block_ = 0, mean_load_ = 0;         // of the present blocks
+  double best_ = unsplit, longest_piece_ = unsplit;  // of the best
+  bool best_is_parted_ = false;
+  Schedule schedule_;
+};
+
+}  // namespace fasttree

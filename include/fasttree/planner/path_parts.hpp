@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The keys of queries, counted for planners that join neighbouring queries to blocks. A path has
+// two parts: the upper, which blocks of up to the wide tile's height read, and the lower (often
+// empty), nodes of so few queries that it pays to read them apart, in the narrow tile. Sums over
+// queries in depth-first order give what any block reads and multiplies in constant time.
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include <fasttree/core/integers.hpp>
+#include <fasttree/plan/grouping.hpp>
+#include <fasttree/planner/query_blocks.hpp>
+#include <fasttree/tree/prefix_tree.hpp>
+
+namespace fasttree {
+
+/// When the lower part of a path is read apart.
+struct ApartPrices {
+  std::span<double const> gain;  ///< by queries of a node: what a key of it gains; no more queries
+  double item = 0;               ///< lost by each subtree that is read apart,
+  double query = 0;              ///< and by each of its queries if keys above are read elsewhere
+};
+
+/// One part of the paths of all queries, and sums over the queries before each.
+struct PathPart {
+  std::vector<int>& shared;   ///< query -> keys shared with the one before, or `forced_cut`
+  std::vector<double>& keys;  ///< query -> keys that queries before it read first
+  std::vector<double>& rows;  ///< query -> pairs of a key and a row before it
+
+  constexpr int shared_keys(int query) const { return std::max(shared[query], 0); }
+  constexpr double new_keys(QueryBlock block) const { return keys[block.end] - keys[block.begin]; }
+  constexpr double key_rows(QueryBlock block) const { return rows[block.end] - rows[block.begin]; }
+};
+
+/// Both parts, for the order of requests that a grouping has, in the grouping's scratch memory.
+class PathParts {
+ public:
+  PathPart upper, lower;
+
+  /// Whole paths; see `part`. Time: linear in nodes + queries.
+  constexpr PathParts(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping)
+      : upper{grouping.scratch.integers[0], grouping.scratch.reals[0], grouping.scratch.reals[1]},
+        lower{grouping.scratch.integers[1], grouping.scratch.reals[2], grouping.scratch.reals[3]},
+        tree_(tree),
+        target_(target),
+        grouping_(grouping),
+        joints_(grouping.scratch.integers[2]),
+        place_(grouping.scratch.integers[3]),
+        top_(grouping.scratch.integers[4]),
+        parted_(grouping.scratch.integers[6]),
+        added_(grouping.scratch.reals[6]) {
+    find_joints();
+  }
+
+  /// Parts paths at the topmost nodes of few queries, where that pays, and counts. Time: likewise.
+  constexpr void part(ApartPrices const& apart) {
+    is_parted_ = false;
+    top_.assign(tree_.requests(), PrefixTree::no_parent);
+    if (!apart.gain.empty()) find_tops(apart);
+    sum_keys();
+  }
+
+  /// Whether some paths have two parts.
+  constexpr bool is_parted() const { return is_parted_; }
+
+  constexpr int queries() const { return grouping_.query_begin.back(); }
+  /// The place, in depth-first order, of the request that asks a query.
+  constexpr int place(int query) const { return place_[query]; }
+
+  /// Counts what the wide tile adds to the pairs of keys and rows of upper parts, where it rounds a
+  /// node's rows up: of nodes that blocks of `height` queries do not cut by their height alone.
+  /// Time: linear in nodes + queries.
+  constexpr void count_padding(int height) {
+    added_.assign(queries() + 1, 0);
+    auto& added = grouping_.scratch.integers[5];  // by queries of a node: rows
+    added.clear();
+    for (int i = 0; i <= height; ++i)
+      added.push_back(round_up(i * target_.group, target_.tiles.wide.row_step) - i * target_.group);
+    for (int node = 0; node < tree_.nodes(); ++node) {
+      int const queries = tree_.queries_under(node);
+      if (queries == 0 || queries > height || added[queries] == 0) continue;
+      int const place = grouping_.node_begin[node];
+      if (is_parted_ && tree_.position(node) >= upper_keys(place)) continue;
+      added_[grouping_.query_begin[place] + 1] +=
+          static_cast<double>(tree_.length(node)) * added[queries];
+    }
+    for (int query = 0; query < queries(); ++query) added_[query + 1] += added_[query];
+  }
+
+  /// The same for one block.
+  constexpr double added_rows(QueryBlock block) const {
+    return added_[block.end] - added_[block.begin];
+  }
+  /// Whether some query of a block has keys in both parts.
+  constexpr bool is_parted(QueryBlock block) const {
+    return parted_[block.end] > parted_[block.begin];
+  }
+
+  /// Appends the keys of a block to the group that was opened last.
+  constexpr void append(QueryBlock block, bool of_upper) const {
+    int const first = place_[block.begin], last = place_[block.end - 1];
+    int joint = PrefixTree::no_parent, before = PrefixTree::no_parent;
+    for (int at = first; at <= last; ++at) {
+      if (at > first) joint = higher(joint, joints_[at]);
+      Request const& request = tree_.request(grouping_.request_order[at]);
+      if (request.query_length == 0) continue;
+      int const top = top_[at];
+      bool const same_top = at > first && top != PrefixTree::no_parent && top == before;
+      int const above_top = top == PrefixTree::no_parent ? request.node : tree_.parent(top);
+      if (!of_upper) {
+        append_keys(tree_, same_top ? joint : above_top, request.node, grouping_);
+      } else if (!same_top && path_length(joint) < path_length(above_top)) {
+        append_keys(tree_, joint, above_top, grouping_);
+      }
+      before = top;
+      joint = request.node;
+    }
+  }
+
+ private:
+  constexpr int node_of(int place) const {
+    return tree_.request(grouping_.request_order[place]).node;
+  }
+  constexpr int path_length(int node) const {
+    return node == PrefixTree::no_parent ? 0 : tree_.path_length(node);
+  }
+  /// Keys of the upper part of a request's path.
+  constexpr int upper_keys(int place) const {
+    int const top = top_[place];
+    return top == PrefixTree::no_parent ? tree_.path_length(node_of(place)) : tree_.position(top);
+  }
+  /// Of two nodes on one path, the one with the shorter path; the second if no keys lie between.
+  constexpr int higher(int a, int b) const { return path_length(a) < path_length(b) ? a : b; }
+
+  /// joints_[place]: the lowest node on the paths of the request at this place and the one before.
+  constexpr void find_joints() {
+    joints_.assign(tree_.requests(), PrefixTree::no_parent);
+    for (int const node : tree_.parents_first()) {
+      if (tree_.requests_under(node) == 0) continue;
+      int const begin = grouping_.node_begin[node], parent = tree_.parent(node);
+      if (parent != PrefixTree::no_parent && begin > grouping_.node_begin[parent])
+        joints_[begin] = parent;
+      int const own = static_cast<int>(tree_.requests_on(node).size());
+      for (int at = begin + 1; at < begin + own; ++at) joints_[at] = node;
+    }
+  }
+
+  /// top_[place]: the node at which the path of the request at this place is parted.
+  constexpr void find_tops(ApartPrices const& apart) {
+    auto& top =
+        grouping_.scratch.integers[5];  // node -> the topmost node of few queries above or at it
+    auto& gained = grouping_.scratch.reals[4];
+    top.resize(tree_.nodes());
+    gained.assign(tree_.nodes(), 0);
+    int const few = static_cast<int>(apart.gain.size()) - 1;
+    for (int const node : tree_.parents_first()) {
+      int const queries = tree_.queries_under(node), parent = tree_.parent(node);
+      top[node] = PrefixTree::no_parent;
+      if (queries == 0 || queries > few) continue;
+      bool const below = parent != PrefixTree::no_parent && top[parent] != PrefixTree::no_parent;
+      top[node] = below ? top[parent] : node;
+      gained[top[node]] += tree_.length(node) * apart.gain[queries];
+    }
+    for (int node = 0; node < tree_.nodes(); ++node) {
+      if (top[node] != node) continue;
+      double lost = apart.item;
+      if (tree_.position(node) > 0) lost += apart.query * tree_.queries_under(node);
+      if (gained[node] <= lost) continue;
+      is_parted_ = true;
+      std::fill_n(top_.begin() + grouping_.node_begin[node], tree_.requests_under(node), node);
+    }
+  }
+
+  constexpr void sum_keys() {
+    place_.resize(queries());
+    parted_.assign(queries() + 1, 0);
+    Sums upper_sums(upper, queries()), lower_sums(lower, is_parted_ ? queries() : 0);
+    double const group = target_.group;
+    int shared = 0;  // keys that a query shares with the one before it
+    for (int at = 0; at < tree_.requests(); ++at) {
+      int const first = grouping_.query_begin[at], length = grouping_.query_begin[at + 1] - first;
+      int const path = tree_.path_length(node_of(at)), above = upper_keys(at);
+      shared = std::min(shared, path_length(joints_[at]));
+      for (int query = first; query < first + length; ++query) {
+        int const seen = std::max(0, path - length + 1 + query - first);
+        place_[query] = at;
+        upper_sums.add(query, above, path == 0 || above > 0, group * std::min(seen, above),
+                       std::min(shared, above));
+        if (is_parted_) {
+          parted_[query + 1] = parted_[query] + (above > 0 && path > above);
+          lower_sums.add(query, path - above, path > above, group * std::max(0, seen - above),
+                         std::max(0, shared - above));
+        }
+        shared = path;
+      }
+    }
+  }
+
+  /// Sums over the queries of a part.
+  class Sums {
+   public:
+    constexpr Sums(PathPart const& part, int queries) : part_(part) {
+      part.shared.resize(queries);
+      part.keys.assign(queries + 1, 0);
+      part.rows.assign(queries + 1, 0);
+    }
+
+    /// A query with `keys` keys in the part. Only one without keys in either part may be joined to
+    /// others although it has none here.
+    constexpr void add(int query, int keys, bool joins, double key_rows, int shared) {
+      part_.shared[query] = joins && joined_ ? shared : forced_cut;
+      joined_ = joins;
+      part_.keys[query + 1] = keys_ += keys - shared;
+      part_.rows[query + 1] = rows_ += key_rows;
+    }
+
+   private:
+    PathPart const& part_;
+    bool joined_ = false;
+    double keys_ = 0, rows_ = 0;
+  };
+
+  PrefixTree const& tree_;
+  PlanTarget const& target_;
+  Grouping& grouping_;
+  std::vector<int>&joints_, &place_, &top_, &parted_;
+  std::vector<double>& added_;
+  bool is_parted_ = false;
+};
+
+}  // namespace fasttree

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MinimalTraffic claims: its cuts are the cheapest of all cuts (against brute force on all
+// small trees), its plan is predicted to take no longer than one without sharing, and requests
+// whose lengths differ a thousandfold fill a machine.
+
+#include <fasttree/plan/predict.hpp>
+#include <fasttree/planner/build_plan.hpp>
+#include <fasttree/planner/greedy_edges.hpp>
+#include <fasttree/planner/minimal_traffic.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "support/plan_law.hpp"
+#include "support/random_forest.hpp"
+
+namespace {
+
+using namespace fasttree;
+using test::Forest;
+
+template <class Policy>
+PlanTables plan_of(PrefixTree const& tree, PlanTarget const& target, Policy const& policy) {
+  Grouping grouping;
+  PlanTables tables;
+  build_plan(tree, target, policy, grouping, tables);
+  return tables;
+}
+
+/// The least price of blocks of `shared`, by trying all.
+double cheapest(std::vector<int> const& shared, int height, CutPrice price) {
+  int const queries = static_cast<int>(shared.size());
+  double least = std::numeric_limits<double>::infinity();
+  for (unsigned cuts = 0; cuts < 1U << queries; ++cuts) {
+    double sum = 0;
+    int tall = 0;
+    bool allowed = (cuts & 1) == 1;
+    for (int i = 0; i < queries; ++i) {
+      bool const cut = (cuts >> i & 1) == 1;
+      tall = cut ? 1 : tall + 1;
+      if (cut) sum += price.item + price.key * std::max(shared[i], 0);
+      allowed = allowed && tall <= height && (cut || shared[i] != forced_cut);
+    }
+    if (allowed) least = std::min(least, sum);
+  }
+  return least;
+}
+
+/// Blocks with given beginnings, one group each, made without the code that is tested: every node
+/// on the path of one of a block's queries, once.
+struct GivenBlocks {
+  unsigned cuts;  ///< bit i: a block begins with query i
+
+  void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
+    order_requests(
+        tree, [](int) { return false; }, grouping);
+    int const queries = tree.queries();
+    for (int begin = 0, end = 0; begin < queries; begin = end) {
+      for (end = begin + 1; end < queries && (cuts >> end & 1) == 0;) ++end;
+      open_group(begin, end, target.queries(target.tiles.wide), 1 << 30, grouping);
+      for (int const node : tree.parents_first()) {
+        int const first = grouping.query_begin[grouping.node_begin[node]];
+        if (first < end && first + tree.queries_under(node) > begin)
+          append_keys(tree, tree.parent(node), node, grouping);
+      }
+    }
+  }
+};
+
+/// The least predicted time of all plans of blocks of at most `height` queries.
+double least_time(PrefixTree const& tree, PlanTarget const& target, MachineCosts const& costs) {
+  int const queries = tree.queries(), height = target.queries(target.tiles.wide);
+  double least = std::numeric_limits<double>::infinity();
+  for (unsigned cuts = 1; cuts < 1U << queries; cuts += 2) {
+    int tall = 0;
+    bool allowed = true;
+    for (int i = 0; i < queries; ++i) {
+      tall = (cuts >> i & 1) == 1 ? 1 : tall + 1;
+      allowed = allowed && tall <= height;
+    }
+    if (allowed) least = std::min(least, predict(plan_of(tree, target, GivenBlocks{cuts}), costs));
+  }
+  return least;
+}
+
+/// Calls use(tree) for all forests of up to `nodes` nodes, with lengths and requests per node out
+/// of those given, in which every request has keys.
+template <class Use>
+void each_small_tree(int nodes, std::vector<int> const& lengths, int most_requests,
+                     Use const& use) {
+  for (int count = 1; count <= nodes; ++count) {
+    int const kinds = static_cast<int>(lengths.size()) * (most_requests + 1);
+    std::int64_t all = 1;
+    for (int i = 0; i < count; ++i) all *= std::int64_t{kinds} * (i + 1);
+    for (std::int64_t number = 0; number < all; ++number) {
+      Forest forest;
+      std::int64_t rest = number;
+      auto const digit = [&](int base) {
+        int const value = static_cast<int>(rest % base);
+        rest /= base;
+        return value;
+      };
+      for (int node = 0; node < count; ++node) {
+        forest.parents.push_back(digit(node + 1) - 1);
+        forest.lengths.push_back(lengths[digit(static_cast<int>(lengths.size()))]);
+        for (int i = digit(most_requests + 1); i > 0; --i) forest.requests.push_back({node});
+      }
+      PrefixTree const tree = forest.tree();
+      bool const have_keys = std::ranges::all_of(forest.requests, [&](Request const& request) {
+        return tree.path_length(request.node) > 0;
+      });
+      if (have_keys && tree.requests() > 0) use(tree);
+    }
+  }
+}
+
+constexpr Tiles one_tile{{4, 4}, {4, 4}};
+
+}  // namespace
+
+TEST_CASE("cuts are the cheapest of all cuts, whatever is shared and for every height") {
+  int const values[] = {forced_cut, 0, 1, 3};
+  std::vector<double> with_block;
+  std::vector<int> last, window, blocks;
+  for (int queries = 1; queries <= 6; ++queries)
+    for (int number = 0; number < 1 << (2 * queries); ++number) {
+      std::vector<int> shared;
+      for (int i = 0; i < queries; ++i) shared.push_back(values[number >> (2 * i) & 3]);
+      for (int height = 1; height <= queries; ++height)
+        for (CutPrice const price : {CutPrice{1, 1}, CutPrice{4, 1}, CutPrice{0.25, 1}}) {
+          cut_into_blocks(shared, height, price, blocks, {with_block, last, window});
+          double sum = 0;
+          for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
+            sum += price.item + price.key * std::max(shared[blocks[i]], 0);
+            CHECK(blocks[i + 1] - blocks[i] <= height);
+          }
+          CHECK(sum == cheapest(shared, height, price));
+        }
+    }
+}
+
+TEST_CASE("where products are free, no plan of blocks of any small tree is cheaper") {
+  // One slot: the time is the sum over items of the item and the keys that it reads.
+  MachineCosts const costs{.item = 3, .memory = 1, .cache = 0.5, .wide = 1e30};
+  PlanTarget const target{.tiles = one_tile, .key_bytes = 1, .row_bytes = 0};
+  int trees = 0;
+  auto const check = [&](PrefixTree const& tree) {
+    double const time = predict(plan_of(tree, target, MinimalTraffic<>{costs}), costs);
+    CHECK(time == doctest::Approx(least_time(tree, target, costs)).epsilon(1e-12));
+    ++trees;
+  };
+  each_small_tree(3, {0, 1, 6}, 2, check);
+  each_small_tree(4, {1, 5}, 1, check);
+  CHECK(trees > 8'000);
+}
+
+TEST_CASE(
+    "where products bound, the cheapest plan of blocks is exceeded by no more than cuts cost") {
+  // The price of a cut is then an upper bound: keys that are read again may be multiplied meanwhile.
+  MachineCosts const costs{.item = 1, .memory = 4, .cache = 8, .wide = 2};
+  PlanTarget target{.tiles = {{4, 4, 2}, {4, 4, 2}}, .key_bytes = 1, .row_bytes = 0, .flops = 1};
+  each_small_tree(3, {0, 1, 6}, 2, [&](PrefixTree const& tree) {
+    PlanTables const tables = plan_of(tree, target, MinimalTraffic<>{costs});
+    double more = 0;
+    for (WorkItem const& item : tables.items) {
+      double const keys = work_of(tables, item).more_keys;
+      more += std::max(keys / costs.cache, 2 * keys / costs.wide);
+    }
+    CHECK(predict(tables, costs) <= least_time(tree, target, costs) + more + 1e-9);
+  });
+}
+
+TEST_CASE("a plan is predicted to take no longer than one without sharing") {
+  // Pieces are whole tiles of keys, and the search counts the padding of nodes that it cuts roughly:
+  // hence the fiftieth.
+  MachineCosts const gpu{
+      .item = 4, .memory = 17e3, .cache = 23e3, .wide = 2.3e6, .narrow = 1.5e6, .alone = 2};
+  MachineCosts const host{.item = 1, .memory = 10e3, .cache = 20e3, .wide = 50e3, .narrow = 40e3};
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    Forest forest = test::random_forest(seed, {40, seed % 2 == 0 ? 3000 : 60, 100, 1});
+    for (Request& request : forest.requests) request.query_length = 1;
+    PrefixTree const tree = forest.tree();
+    auto const check = [&](PlanTarget const& target, MachineCosts const& costs) {
+      CAPTURE(target.slots);
+      double const alone = predict(plan_of(tree, target, NoSharing{}), costs);
+      CHECK(predict(plan_of(tree, target, MinimalTraffic<>{costs}), costs) <= 1.02 * alone);
+    };
+    check({{{64, 64, 16}, {16, 64, 16}}, 4, 8, 264}, gpu);
+    check({{{64, 64, 16}, {16, 64, 16}}, 1, 32, 264}, gpu);
+    check({{{96, 64, 8}, {4, 16}}, 4, 8, 2}, host);
+    check({{{96, 64, 8}, {4, 16}}, 1, 32, 16}, host);
+  }
+}
+
+TEST_CASE("requests whose lengths differ a thousandfold fill the machine") {
+  MachineCosts const costs{.launch = 4,
+                           .item = 4,
+                           .memory = 17e3,
+                           .cache = 23e3,
+                           .wide = 2.3e6,
+                           .narrow = 1.5e6,
+                           .alone = 2};
+  PlanTarget const target{{{64, 64, 16}, {16, 64, 16}}, 4, 8, 264};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    test::Random random(seed);
+    Forest forest;
+    int const requests = random.integer(16, 600);
+    for (int i = 0; i < requests; ++i) {
+      forest.parents.push_back(PrefixTree::no_parent);
+      forest.lengths.push_back(
+          static_cast<int>(100 * std::pow(1000, random.integer(0, 1000) / 1000.0)));
+      forest.requests.push_back({i});
+    }
+    PrefixTree const tree = forest.tree();
+    PlanTables const tables = plan_of(tree, target, MinimalTraffic<>{costs});
+    double const floor = static_cast<double>(tables.unique_keys) * target.key_bytes *
+                         target.kv_heads / (costs.memory * target.slots);
+    CHECK(predict(tables, costs) <= 1.05 * (costs.launch + floor));
+    CHECK(tables.partials <= 2 * target.slots);
+  }
+}
