@@ -21,7 +21,7 @@ struct KeyGroup {
 
 /// A policy's decision, and the memory in which the next one is made.
 struct Grouping {
-  Tiles tiles;                     ///< those that the groups are meant for
+  Tiles tiles;                     ///< those that the groups are meant for: either may be given up
   std::vector<int> request_order;  ///< depth-first position -> request
   std::vector<int> node_begin;     ///< node -> position of the first request under it
   std::vector<int> query_begin;    ///< position, and one more -> number of its first query
@@ -48,6 +48,13 @@ struct PlanTarget {
   /// Queries that fit a tile: at least one, so that any ratio of heads has a plan.
   constexpr int queries(TilePolicy const& tile) const {
     return tile.query_rows > group ? tile.query_rows / group : 1;
+  }
+
+  /// The most queries of an item that takes the narrow tile, if groups are meant for `used`: none
+  /// where that tile is not there, was given up, or has not the rows of one query.
+  constexpr int narrow_queries(Tiles const& used) const {
+    bool const there = tiles.narrow != tiles.wide && used.narrow == tiles.narrow;
+    return there ? tiles.narrow.query_rows / group : 0;
   }
 };
 

@@ -26,7 +26,7 @@ struct EdgeDecision {
 /// Work items and what surrounds them. Queries are numbered in depth-first order.
 struct PlanTables {
   Tiles tiles;                    ///< those that the planner used: a planner may do with one
-  int narrow_queries = 0;         ///< items of more queries take the wide tile
+  int narrow_queries = 0;         ///< items of more queries take the wide tile; 0: all do
   std::vector<int> query_order;   ///< depth-first number -> row of the query and output arrays
   std::vector<int> visible_keys;  ///< per query: how many keys of its path it sees
   std::vector<WorkItem> items;
@@ -51,7 +51,7 @@ struct PlanTables {
     items.clear();
     ranges.clear();
     decisions.clear();
-    partials = 0;
+    narrow_queries = partials = 0;
     slots = unique_keys = path_keys = 0;
   }
 };

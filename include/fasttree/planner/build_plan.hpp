@@ -157,7 +157,8 @@ constexpr void fill_tables(PrefixTree const& tree, PlanTarget const& target, Gro
                            PlanTables& tables) {
   tables.clear();
   tables.tiles = grouping.tiles;
-  tables.narrow_queries = target.queries(grouping.tiles.narrow);
+  tables.narrow_queries = target.narrow_queries(grouping.tiles);
+  if (tables.narrow_queries == 0) tables.tiles.wide = target.tiles.wide;  // nothing else is left
   number_queries(tree, grouping, tables);
   for (bool const wide : {true, false})
     for (KeyGroup const& group : grouping.groups)
