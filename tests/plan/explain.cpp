@@ -10,6 +10,7 @@
 
 #include "support/random_forest.hpp"
 #include "support/space.hpp"
+#include "support/subtree_policy.hpp"
 
 using namespace fasttree;
 using fasttree::test::Forest;
@@ -38,15 +39,37 @@ TEST_CASE("summary: what ShareEveryNode and NoSharing move on a root of 100 keys
 }
 
 TEST_CASE("summary: padding is the share of a tile that holds nothing") {
-  // One item of 12 rows in a tile of `rows`, 40 keys in tiles of `keys`.
-  AttentionShape<float, 8> const shape{.query_heads = 12, .kv_heads = 1};
+  // Two items of 13 rows, more than the narrow tile has, and 40 keys.
+  AttentionShape<float, 8> const shape{.query_heads = 26, .kv_heads = 2};
   auto const plan = make_plan(Space{}, Forest{{-1}, {40}, {{0}}}.tree(), shape, NoSharing{});
-  TilePolicy const tile = plan.tables().tiles.narrow;
-  REQUIRE(tile.query_rows >= 12);
+  TilePolicy const tile = plan.tables().tiles.wide;
   REQUIRE(tile.key_rows >= 40);
   PlanSummary const sum = summarize(plan);
-  CHECK(sum.row_padding == doctest::Approx(1 - 12.0 / tile.query_rows));
+  CHECK(sum.narrow_items == 0);
+  CHECK(sum.row_padding == doctest::Approx(1 - 13.0 / round_up(13, tile.row_step)));
   CHECK(sum.key_padding == doctest::Approx(1 - 40.0 / tile.key_rows));
+}
+
+TEST_CASE("summary: a key range pays for the steps of rows that it touches, key by key") {
+  // Items of 60 rows: 100 keys for all of them, 30 for rows 0 to 9, 20 for rows 10 to 59.
+  AttentionShape<float, 8> const shape{.query_heads = 10, .kv_heads = 1};
+  Forest const forest{{-1, 0, 0}, {100, 30, 20}, {{1}, {2}, {2}, {2}, {2}, {2}}};
+  auto const plan = make_plan(Space{}, forest.tree(), shape, test::SubtreePolicy{});
+  int const step = plan.tables().tiles.wide.row_step;
+  REQUIRE(plan.tables().items.size() == 1);
+  double const computed = 100 * round_up(60, step) + 30 * round_up(10, step) +
+                          20 * (round_up(60, step) - 10 / step * step);
+  double const needed = 100 * 60 + 30 * 10 + 20 * 50;
+  CHECK(summarize(plan).row_padding == doctest::Approx(1 - needed / computed));
+}
+
+TEST_CASE("summary: items that fit the narrow tile pay for their own rows alone") {
+  AttentionShape<float, 8> const shape{.query_heads = 4, .kv_heads = 2};
+  auto const plan = make_plan(Space{}, Forest{{-1}, {40}, {{0}}}.tree(), shape, NoSharing{});
+  TilePolicy const tile = plan.tables().tiles.narrow;
+  PlanSummary const sum = summarize(plan);
+  CHECK(sum.row_padding == doctest::Approx(1 - 2.0 / round_up(2, tile.row_step)));
+  CHECK(sum.key_padding == doctest::Approx(1 - 40.0 / round_up(40, tile.key_rows)));
 }
 
 TEST_CASE("an empty plan has a summary of zeros and can be explained") {

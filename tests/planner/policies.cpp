@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "support/one_tile_policy.hpp"
 #include "support/plan_law.hpp"
 #include "support/random_forest.hpp"
 #include "support/subtree_policy.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 using namespace fasttree;
 using fasttree::test::Forest;
+using fasttree::test::OneTilePolicy;
 using fasttree::test::PlanLaw;
 using fasttree::test::SubtreePolicy;
 
@@ -103,6 +105,8 @@ TEST_CASE("MinimalTraffic covers every pair once, on machines of every kind") {
 TEST_CASE("a policy whose groups carry whole subtrees covers every pair once") {
   keeps_the_law_on_random_forests(SubtreePolicy{});
   keeps_the_law_on_random_forests(SubtreePolicy{.keys_per_item = 9});
+  keeps_the_law_on_random_forests(OneTilePolicy{.wide = true});
+  keeps_the_law_on_random_forests(OneTilePolicy{.wide = false});
 }
 
 TEST_CASE("NoSharing has no group of two requests; ShareEveryNode reads every key once") {
@@ -120,6 +124,35 @@ TEST_CASE("NoSharing has no group of two requests; ShareEveryNode reads every ke
   CHECK(shared.unique_keys == 140);
   CHECK(shared.path_keys == 2 * 110 + 2 * 120);
   CHECK(shared.partials == 8);
+}
+
+TEST_CASE("items that fit the narrow tile take it, unless it was given up or lacks rows for one") {
+  PrefixTree const tree = Forest{{-1}, {90}, {{0}}}.tree();
+  auto const narrow_queries = [&](Tiles const& tiles, int group, auto const& policy) {
+    return plan_of(tree, {tiles, group, 1, 1}, policy).narrow_queries;
+  };
+  CHECK(narrow_queries(paper_tiles, 1, NoSharing{}) == 16);
+  CHECK(narrow_queries(paper_tiles, 5, NoSharing{}) == 3);
+  CHECK(narrow_queries(paper_tiles, 16, NoSharing{}) == 1);
+  CHECK(narrow_queries(paper_tiles, 17, NoSharing{}) == 0);
+  CHECK(narrow_queries({paper_tiles.wide, paper_tiles.wide}, 1, NoSharing{}) == 0);
+  CHECK(narrow_queries(paper_tiles, 1, OneTilePolicy{.wide = true}) == 0);
+  CHECK(narrow_queries(paper_tiles, 1, OneTilePolicy{.wide = false}) == 16);
+}
+
+TEST_CASE("GreedyEdges gives up the tile that leaves the machine idle") {
+  // 20 queries, more than a narrow tile, on 100 keys: one wide item for 132 slots.
+  PrefixTree const star = test::level_forest({1, 20}, {100, 0}).tree();
+  PlanTables const narrow = plan_of(star, {paper_tiles, 1, 1, 132}, GreedyEdges<>{});
+  CHECK(narrow.tiles == Tiles{paper_tiles.narrow, paper_tiles.narrow});
+  CHECK(narrow.narrow_queries == 16);
+  CHECK(narrow.items.size() == 2);
+  for (WorkItem const& item : narrow.items) CHECK(item.query_end - item.query_begin <= 16);
+  // One query: one narrow item.
+  PrefixTree const chain = Forest{{-1}, {100}, {{0}}}.tree();
+  PlanTables const wide = plan_of(chain, {paper_tiles, 1, 1, 132}, GreedyEdges<>{});
+  CHECK(wide.tiles == Tiles{paper_tiles.wide, paper_tiles.wide});
+  CHECK(wide.narrow_queries == 0);
 }
 
 // Clang 14 does not accept std::vector::resize of libstdc++ 12 in a constant expression.

@@ -6,6 +6,7 @@
 // The number of lanes is part of every type that has any: units built for different CPUs do not
 // mix.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -144,6 +145,16 @@ KOKKOS_FORCEINLINE_FUNCTION void prefetch([[maybe_unused]] void const* address) 
 #endif
 }
 
+/// a * b + sum, rounded once where the processor can, whatever is done with it.
+template <int N>
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> multiply_add(float a, Lanes<N> const& b, Lanes<N> const& sum) {
+#if defined(__FP_FAST_FMAF) || !FASTTREE_VECTORS
+  // Of one lane, GCC moves the product into the branch that needs it, away from its sum.
+  if constexpr (N == 1) return std::fma(a, b, sum);
+#endif
+  return a * b + sum;
+}
+
 /// The larger of both, lane by lane; b where a is nan.
 template <class V>
 KOKKOS_FORCEINLINE_FUNCTION V larger(V const& a, V const& b) {
@@ -193,23 +204,66 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> across_lanes(Lanes<N> value, Combine const&
   return value;
 }
 
-/// 2^x for x <= 127, to 2 units in the last place; 0 below -126, nan for nan.
+/// The least even integer that is not below x; inf and nan stay what they are.
 template <int N>
-KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2(Lanes<N> const& x) {
-  // x = n + f with |f| <= 1/2: adding 1.5 * 2^23 rounds x to the integer n and leaves n in the low
-  // bits.
-  Lanes<N> const shifted = x + 0x1.8p23f;
-  Lanes<N> const f = x - (shifted - 0x1.8p23f);
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> even_not_below(Lanes<N> const& x) {
+  // Between 2^24 and 2^25 floats are the even integers: the sum rounds x to one. Beyond, x is one.
+  Lanes<N> const shift = x < 0.f ? Lanes<N>{} - 0x1p24f : Lanes<N>{} + 0x1p24f;
+  Lanes<N> const nearest = (x + shift) - shift;
+  Lanes<N> const above = nearest < x ? nearest + 2.f : nearest;
+  return x * x < 0x1p48f ? above : x;
+}
+
+namespace detail {
+
+/// Added to a number from -2^22 to 2^22, it rounds that to an integer and leaves that in the low
+/// bits, 127 more: the exponent of a float.
+inline constexpr float to_exponent = 0x1.8p23f + 127.f;
+
+/// 2^n for n from -126 to 127, given n + to_exponent.
+template <int N>
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> power_of_two(Lanes<N> const& exponent) {
+  using Bits = typename Vector<std::uint32_t, N>::type;
+  return __builtin_bit_cast(Lanes<N>, __builtin_bit_cast(Bits, exponent) << 23);
+}
+
+/// 2^f for |f| <= 1/2, to 2 units in the last place.
+template <int N>
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2_of_fraction(Lanes<N> const& f) {
   Lanes<N> p = f * 0.000154531629f + 0.00133908634f;
   p = p * f + 0.00961808256f;
   p = p * f + 0.0555035711f;
   p = p * f + 0.240226508f;
   p = p * f + 0.693147188f;
-  p = p * f + 1.f;
-  using Bits = typename detail::Vector<std::uint32_t, N>::type;  // unsigned: the shift may overflow
-  auto const power =
-      __builtin_bit_cast(Lanes<N>, (__builtin_bit_cast(Bits, shifted) << 23) + 0x3f800000u);
-  return x < -126.f ? Lanes<N>{} : p * power;
+  return p * f + 1.f;
+}
+
+}  // namespace detail
+
+/// 2^x for x <= 127, to 2 units in the last place; 0 below -126, nan for nan.
+template <int N>
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2(Lanes<N> const& x) {
+  Lanes<N> const exponent = x + detail::to_exponent;
+  Lanes<N> const f = x - (exponent - detail::to_exponent);
+  return x < -126.f ? Lanes<N>{}
+                    : detail::exp2_of_fraction<N>(f) * detail::power_of_two<N>(exponent);
+}
+
+/// 2^x / 2^m for an even integer m >= x, to 2 units in the last place; 0 where x rounds to less
+/// than m - 125. Apart from that, m moves the exponent and changes no digit: which digits, only the
+/// fraction of x decides. (Even, so that a fraction of 1/2 is always rounded to the same side.)
+template <int N>
+KOKKOS_FORCEINLINE_FUNCTION Lanes<N> exp2_over(Lanes<N> const& x, Lanes<N> const& m) {
+  // As in exp2, but x - m would round: m goes into the number that is added. Where m is too large
+  // for that, x - m is exact wherever the result is not 0.
+  auto const is_small = m * m < 0x1p42f;
+  Lanes<N> const shift = detail::to_exponent - (is_small ? m : Lanes<N>{});
+  Lanes<N> const rest = x - (is_small ? Lanes<N>{} : m);
+  Lanes<N> const exponent = rest + shift;
+  Lanes<N> const f = rest - (exponent - shift);
+  return exponent < detail::to_exponent - 125.f
+             ? Lanes<N>{}
+             : detail::exp2_of_fraction<N>(f) * detail::power_of_two<N>(exponent);
 }
 
 }  // namespace fasttree

@@ -15,6 +15,7 @@ namespace fasttree {
 /// How much work a plan holds; read on the device, so that a launch does not depend on it.
 struct PlanCounts {
   int items = 0;
+  int narrow_queries = 0;  ///< items of more queries take the wide tile
   int merge_queries = 0;
 };
 
@@ -94,7 +95,7 @@ class AttentionPlan {
 
  private:
   void upload(Space const& space) {
-    counts_.assign(1, {static_cast<int>(tables_.items.size()),
+    counts_.assign(1, {static_cast<int>(tables_.items.size()), tables_.narrow_queries,
                        static_cast<int>(tables_.merge_queries.size())});
     arrays_.counts = counts_array_.upload(space, counts_, "fasttree::make_plan::counts");
     arrays_.items = items_.upload(space, tables_.items, "fasttree::make_plan::items");

@@ -28,7 +28,7 @@ struct PlanSummary {
   std::int64_t query_bytes = 0;    ///< queries read and outputs written, once each
   std::int64_t partials = 0;       ///< partial results, each of all query heads
   std::int64_t partial_bytes = 0;  ///< written and read back
-  double row_padding = 0;          ///< share of tile rows that hold no query
+  double row_padding = 0;          ///< share of computed pairs (row, key) outside the key's range
   double key_padding = 0;          ///< share of tile keys beyond the end of an item's range
 };
 
@@ -41,17 +41,21 @@ PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
   sum.queries = plan.queries();
   sum.unique_keys = tables.unique_keys;
   sum.path_keys = tables.path_keys;
-  std::int64_t rows = 0, tile_rows = 0, tile_keys = 0;
+  std::int64_t const group = shape.group();
+  std::int64_t pairs = 0, computed_pairs = 0, tile_keys = 0;  // pairs of a row and a key
   for (WorkItem const& item : tables.items) {
-    int const queries = item.query_end - item.query_begin;
-    std::int64_t const item_rows = std::int64_t{1} * queries * shape.group();
-    bool const wide = queries > tables.narrow_queries;
+    bool const wide = item.query_end - item.query_begin > tables.narrow_queries;
     TilePolicy const& tile = wide ? tables.tiles.wide : tables.tiles.narrow;
     ++(wide ? sum.wide_items : sum.narrow_items);
-    rows += item_rows;
-    tile_rows += round_up<std::int64_t>(item_rows, tile.query_rows);
     for (KeyRange const& range : tables.ranges_of(item)) {
-      if (range.query_begin >= item.query_end || range.query_end <= item.query_begin) continue;
+      std::int64_t const begin = group * std::max(range.query_begin - item.query_begin, 0);
+      std::int64_t const end =
+          group * (std::min(range.query_end, item.query_end) - item.query_begin);
+      if (begin >= end) continue;
+      pairs += (end - begin) * range.length;
+      computed_pairs +=
+          (round_up<std::int64_t>(end, tile.row_step) - begin / tile.row_step * tile.row_step) *
+          range.length;
       sum.keys_read += range.length;
       tile_keys += round_up<std::int64_t>(range.length, tile.key_rows);
     }
@@ -65,7 +69,7 @@ PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
   sum.partials = tables.partials;
   sum.partial_bytes = 2 * sum.partials * shape.query_heads *
                       static_cast<std::int64_t>(sizeof(float)) * (Shape::value_dim + 1);
-  if (tile_rows > 0) sum.row_padding = 1.0 - static_cast<double>(rows) / tile_rows;
+  if (computed_pairs > 0) sum.row_padding = 1.0 - static_cast<double>(pairs) / computed_pairs;
   if (tile_keys > 0) sum.key_padding = 1.0 - static_cast<double>(sum.keys_read) / tile_keys;
   return sum;
 }
@@ -146,7 +150,7 @@ std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
   detail::append_line(text, "  partials     %lld, %.2f per query; %lld queries are merged",
                       number(sum.partials), ratio(sum.partials, sum.queries),
                       number(tables.merge_queries.size()));
-  detail::append_line(text, "  padding      %.1f %% of tile rows, %.1f %% of tile keys",
+  detail::append_line(text, "  padding      %.1f %% of computed rows, %.1f %% of tile keys",
                       100 * sum.row_padding, 100 * sum.key_padding);
   for (auto const& [edge, count] : detail::weightiest(tables.decisions, 8)) {
     std::string const alike = count > 1 ? " and " + std::to_string(count - 1) + " alike" : "";

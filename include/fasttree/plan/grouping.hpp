@@ -41,7 +41,7 @@ struct PolicyScratch {
 
 /// A policy's decision, and the memory in which the next one is made.
 struct Grouping {
-  Tiles tiles;                     ///< those that the groups are meant for
+  Tiles tiles;                     ///< those that the groups are meant for: either may be given up
   std::vector<int> request_order;  ///< depth-first position -> request
   std::vector<int> node_begin;     ///< node -> position of the first request under it
   std::vector<int> query_begin;    ///< position, and one more -> number of its first query

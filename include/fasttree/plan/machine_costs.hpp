@@ -25,6 +25,13 @@ struct PlanTarget {
   constexpr int queries(TilePolicy const& tile) const {
     return tile.query_rows > group ? tile.query_rows / group : 1;
   }
+
+  /// The most queries of an item that takes the narrow tile, if groups are meant for `used`: none
+  /// where that tile is not there, was given up, or has not the rows of one query.
+  constexpr int narrow_queries(Tiles const& used) const {
+    bool const there = tiles.narrow != tiles.wide && used.narrow == tiles.narrow;
+    return there ? tiles.narrow.query_rows / group : 0;
+  }
 };
 
 /// Work for one KV head, of an item or of many.

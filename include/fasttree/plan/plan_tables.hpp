@@ -28,7 +28,7 @@ struct EdgeDecision {
 struct PlanTables {
   PlanTarget target;              ///< what the plan was made for
   Tiles tiles;                    ///< those that the planner used: a planner may do with one
-  int narrow_queries = 0;         ///< items of more queries take the wide tile
+  int narrow_queries = 0;         ///< items of more queries take the wide tile; 0: all do
   std::vector<int> query_order;   ///< depth-first number -> row of the query and output arrays
   std::vector<int> visible_keys;  ///< per query: how many keys of its path it sees
   std::vector<WorkItem> items;
@@ -53,7 +53,7 @@ struct PlanTables {
     items.clear();
     ranges.clear();
     decisions.clear();
-    partials = 0;
+    narrow_queries = partials = 0;
     slots = unique_keys = path_keys = 0;
   }
 };

@@ -6,17 +6,17 @@
 namespace fasttree {
 
 /// A tile of attention: `query_rows` rows (queries x query heads of one KV head) against `key_rows`
-/// keys.
+/// keys. A key range pays for its rows in whole `row_step`s, those of a SIMD register or a warp.
 struct TilePolicy {
   int query_rows = 64;
   int key_rows = 64;
-  int row_step = 1;  ///< the rows that a key is multiplied with are a multiple of this
+  int row_step = 1;
 
   friend constexpr bool operator==(TilePolicy const&, TilePolicy const&) = default;
 };
 
 /// The tiles of a backend: items of many rows take the wide one, items that fit the narrow one take
-/// it.
+/// it. Each may have an arithmetic of its own; where both are the same there is but one.
 struct Tiles {
   TilePolicy wide;
   TilePolicy narrow;

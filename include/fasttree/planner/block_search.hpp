@@ -32,7 +32,7 @@ class BlockSearch {
         grouping_(grouping),
         item_(costs.item_time(target, {})),
         partial_row_(price({.partial_rows = 1})),
-        few_queries_(tiles_.narrow == tiles_.wide ? 0 : tiles_.narrow.query_rows / target.group),
+        few_queries_(target.narrow_queries(tiles_)),
         tree_(tree),
         paths_(tree, target, grouping) {}
 

@@ -156,7 +156,8 @@ constexpr void fill_tables(PrefixTree const& tree, PlanTarget const& target, Gro
   tables.clear();
   tables.target = target;
   tables.tiles = grouping.tiles;
-  tables.narrow_queries = target.queries(grouping.tiles.narrow);
+  tables.narrow_queries = target.narrow_queries(grouping.tiles);
+  if (tables.narrow_queries == 0) tables.tiles.wide = target.tiles.wide;  // nothing else is left
   number_queries(tree, grouping, tables);
   for (KeyGroup const& group : grouping.groups) cut_group(group, grouping, tables);
   // Teams count tasks, items x KV heads, by int; each asks for one more than there are.

@@ -3,9 +3,11 @@
 // The arithmetic of the portable backend: a panel of query rows against a tile of keys, by the
 // online softmax (FlashAttention; FastTree section 4.1). A SIMD lane is a query row, so nothing is
 // ever summed across lanes: scores, maxima, sums and outputs of a row stay in its lane.
-//     S = K Q^T,  m' = max(m, S),  P = 2^(S - m'),
+//     S = K Q^T,  m' = max(m, S) rounded up to an even integer,  P = 2^(S - m'),
 //     l' = l 2^(m - m') + sum P,  O' = O 2^(m - m') + V^T P
-// Queries carry softmax_scale * log2(e), so that logits are in base 2.
+// Queries carry softmax_scale * log2(e), so that logits are in base 2. Maxima are integers, so that
+// scaling is exact, and sums grow key by key: a row's bits follow from the item's keys in their
+// order, not from where tiles end, other rows, lanes or masks. (But for underflow, at 2^-125.)
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +32,7 @@ struct Panel {
 
   float* queries;       ///< (head_dim, width), scaled
   float* outputs;       ///< (value_dim, width), not yet divided by the sums
-  float* maxima;        ///< (width), of the logits in base 2
+  float* maxima;        ///< (width), of the logits in base 2, rounded up to even integers
   float* sums;          ///< (width), of 2^(logit - maximum)
   float* scores;        ///< (keys of a tile, width)
   std::int32_t* limit;  ///< (width): of the keys of the tile, the row sees those before this one
@@ -79,16 +81,24 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_keys(float const* keys, float const* q
   for (int v = 0; v < Vectors; ++v) store<N>(sum[k][v], scores + k * width + v * N);
 }
 
-/// outputs(d, row) = outputs(d, row) * correction(row) + sum over keys of value times score, for
-/// `step` dimensions, in rows that see a key. Masked: a key adds nothing to rows that do not see
-/// it, whatever its value holds.
+/// outputs(d, row) = outputs(d, row) * correction(row) + sum over keys of value times score, key by
+/// key, for `step` dimensions, in rows that see a key. Masked: a key adds nothing to rows that do
+/// not see it, whatever its value holds.
 template <int N, int Vectors, int ValueDim, bool Masked>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
                                                  Panel<N> const& panel,
                                                  Lanes<N> const (&correction)[Vectors],
                                                  float* outputs) {
   constexpr int width = Panel<N>::width;
-  Lanes<N> sum[step<Vectors>][Vectors] = {};
+  Lanes<N> sum[step<Vectors>][Vectors];
+  FASTTREE_UNROLL
+  for (int d = 0; d < step<Vectors>; ++d) FASTTREE_UNROLL
+  for (int v = 0; v < Vectors; ++v) {
+    sum[d][v] = load<N>(outputs + d * width + v * N) * correction[v];
+    // Or else a compiler might fuse this product with the first sum and round that of value and
+    // score, which at every other key is not rounded.
+    keep_in_register(sum[d][v]);
+  }
   for (int k = 0; k < count; ++k) {
     Lanes<N> score[Vectors];
     FASTTREE_UNROLL
@@ -101,10 +111,11 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
       float const value = values[k * ValueDim + d];
       FASTTREE_UNROLL
       for (int v = 0; v < Vectors; ++v) {
+        Lanes<N> const with_key = multiply_add<N>(value, score[v], sum[d][v]);
         if constexpr (Masked) {
-          sum[d][v] += sees<N>(panel.limit + v * N, k) ? value * score[v] : Lanes<N>{};
+          sum[d][v] = sees<N>(panel.limit + v * N, k) ? with_key : sum[d][v];
         } else {
-          sum[d][v] += value * score[v];
+          sum[d][v] = with_key;
         }
       }
     }
@@ -113,9 +124,7 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
   for (int d = 0; d < step<Vectors>; ++d) FASTTREE_UNROLL
   for (int v = 0; v < Vectors; ++v) {
     float* const output = outputs + d * width + v * N;
-    Lanes<N> const before = load<N>(output);
-    auto const attends = sees<N>(panel.limit + v * N, 0);
-    store<N>(attends ? before * correction[v] + sum[d][v] : before, output);
+    store<N>(sees<N>(panel.limit + v * N, 0) ? sum[d][v] : load<N>(output), output);
   }
 }
 
@@ -136,14 +145,14 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int
     }
     maximum = larger(score, maximum);
   }
-  // A row that has seen no key yet keeps -inf; its differences are taken from 0, which gives
-  // weights 0.
+  maximum = even_not_below<N>(maximum);
+  // A row that has seen no key yet keeps -inf; its weights are taken over 2^0, which gives 0.
   Lanes<N> const base = maximum == -infinity ? Lanes<N>{} : maximum;
   Lanes<N> const correction = exp2<N>(old_maximum - base);
   Lanes<N> const old_sum = load<N>(panel.sums + first_row);
   Lanes<N> sum = old_sum * correction;
   for (int k = 0; k < count; ++k) {
-    Lanes<N> const weight = exp2<N>(load<N>(scores + k * width) - base);
+    Lanes<N> const weight = exp2_over<N>(load<N>(scores + k * width), base);
     store<N>(weight, scores + k * width);
     sum += weight;
   }

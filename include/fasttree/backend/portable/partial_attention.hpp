@@ -3,9 +3,9 @@
 // Partial attention by Kokkos alone: the readable specification of what a backend
 // does, and the fast path on hosts. Persistent teams take tasks, (work item, KV head) pairs, from
 // one queue; an item's query rows are packed once, its keys and values pass by in tiles. Rows lie
-// in panels with a lane for each (panel.hpp), or, where there are few, with lanes along head_dim
-// (narrow.hpp). A team sees one stream of tiles across its tasks: while one is computed with, the
-// next is fetched.
+// in panels with a lane for each (panel.hpp), or, where the plan takes the narrow tile, with lanes
+// along head_dim (narrow.hpp). A team sees one stream of tiles across its tasks: while one is
+// computed with, the next is fetched.
 
 #include <cmath>
 #include <cstddef>
@@ -57,7 +57,7 @@ class PartialAttention {
       bool const closes_task = ahead.task != tile.task;
       auto const keys = rows_of(memory, buffer, tile.count);
       auto const keys_ahead = rows_of(memory, 1 - buffer, ahead.count);
-      if (has_narrow<N> && task.rows <= narrow_rows) {
+      if (has_narrow<N> && tiles.is_narrow(task.item)) {
         attend_narrow(team, memory, task, tile, keys, keys_ahead, opens_task, closes_task);
       } else {
         attend_panels(team, memory, task, tile, keys, keys_ahead, opens_task, closes_task);

@@ -7,6 +7,7 @@
 
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/portable/merge_partials.hpp>
+#include <fasttree/backend/portable/narrow.hpp>
 #include <fasttree/backend/portable/partial_attention.hpp>
 #include <fasttree/backend/portable/tiles.hpp>
 
@@ -15,11 +16,13 @@ namespace fasttree::portable {
 /// The portable backend on `Space`, in teams of TeamSize threads that compute with N lanes each.
 template <class Space, int N = lanes<Space>, int TeamSize = team_size<Space>>
 struct Backend {
-  /// Items of 96 rows are whole panels of 12, 24 and 48 rows (4, 8 and 16 lanes).
+  /// Items of 96 rows are whole panels of 12, 24 and 48 rows (4, 8 and 16 lanes). The narrow tile
+  /// is that of narrow.hpp, which a single lane does not have.
   template <class Shape>
   static consteval Tiles tiles() {
-    return {.wide = {.query_rows = 96, .key_rows = 64},
-            .narrow = {.query_rows = 24, .key_rows = 64}};
+    constexpr TilePolicy wide{.query_rows = 96, .key_rows = 64, .row_step = N};
+    constexpr TilePolicy narrow{.query_rows = narrow_rows, .key_rows = narrow_key_rows};
+    return {.wide = wide, .narrow = has_narrow<N> ? narrow : wide};
   }
 
   /// Teams that run at once.
@@ -59,9 +62,8 @@ struct Backend {
     using Kernel = PartialAttention<Space, N, TeamSize, Shape, Cache, Output, Base>;
     WorkspaceLayout const at = workspace_layout(space, plan);
     constexpr TilePolicy tile = tiles<Shape>().wide;
-    int const few_queries = has_narrow<N> ? narrow_rows / plan.shape().group() : 0;
-    TileStream const stream{plan.arrays(), workspace.queue(), plan.shape().kv_heads,
-                            tile.key_rows, few_queries,       narrow_key_rows};
+    TileStream const stream{plan.arrays(), workspace.queue(), plan.shape().kv_heads, tile.key_rows,
+                            tiles<Shape>().narrow.key_rows};
     Kokkos::parallel_for(
         "fasttree::tree_attention::partial_attention",
         typename Kernel::Policy(space, teams(space), TeamSize),

@@ -21,15 +21,16 @@ class TileStream {
   PlanArrays plan;
   WorkQueue* queue;
   int kv_heads;
-  int key_rows;      ///< of a tile
-  int few_queries;   ///< items of no more queries have
-  int few_key_rows;  ///< keys in a tile
+  int wide_keys, narrow_keys;  ///< of a tile, by the item
 
   KOKKOS_INLINE_FUNCTION int tasks() const { return plan.counts->items * kv_heads; }
   KOKKOS_INLINE_FUNCTION WorkItem const& item(int task) const {
     return plan.items[task / kv_heads];
   }
   KOKKOS_INLINE_FUNCTION int kv_head(int task) const { return task % kv_heads; }
+  KOKKOS_INLINE_FUNCTION bool is_narrow(WorkItem const& item) const {
+    return item.query_end - item.query_begin <= plan.counts->narrow_queries;
+  }
 
   template <class Team>
   KOKKOS_INLINE_FUNCTION Tile first(Team const& team) const {
@@ -62,8 +63,7 @@ class TileStream {
 
  private:
   KOKKOS_INLINE_FUNCTION Tile tile_at(int task, int range, int begin) const {
-    bool const few = item(task).query_end - item(task).query_begin <= few_queries;
-    int const most = few ? few_key_rows : key_rows;
+    int const most = is_narrow(item(task)) ? narrow_keys : wide_keys;
     int const rest = plan.ranges[range].length - begin;
     return {task, range, begin, rest < most ? rest : most};
   }
