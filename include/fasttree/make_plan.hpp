@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The first verb: from a tree to a plan. Host arrays in, device plan out; nothing is read back and
-// nothing is waited for. A plan serves every layer and every step until the tree changes.
+// nothing is waited for. A plan serves every layer, and every step until the requests change: then
+// plan anew, or see update_plan.hpp.
 
 #include <utility>
 
@@ -19,18 +20,29 @@ namespace fasttree {
 /// The planner that is used where none is named.
 using DefaultPlanner = GreedyEdges<PaperCosts>;
 
+namespace detail {
+
+/// What `plan` is made for, on `space`.
+template <class Space, class Shape, class Backend>
+PlanTarget plan_target(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan) {
+  return {Backend::template tiles<Shape>(), plan.shape().group(), plan.shape().kv_heads,
+          Backend::teams(space)};
+}
+
+}  // namespace detail
+
 /// Plans `tree` anew into `plan`: its shape stays, its memory is reused and grows only where
 /// needed.
 ///
 /// Work that was enqueued on `space` before sees the old plan, work enqueued after it the new one;
-/// on a host space nothing may be running that uses the plan. Errors: those of build_plan. Time:
-/// that of the policy; linear in nodes + requests + work items.
+/// on a host space nothing may be running that uses the plan. Errors: those of build_plan; the plan
+/// stays as it was, but for one that outgrows its limits, which leaves it empty. Time: that of the
+/// policy; linear in nodes + requests + work items.
 template <class Space, class Shape, class Backend, PlannerPolicy Policy = DefaultPlanner>
 void make_plan_into(Space const& space, PrefixTree const& tree,
                     AttentionPlan<Space, Shape, Backend>& plan, Policy const& policy = {}) {
-  PlanTarget const target{Backend::template tiles<Shape>(), plan.shape().group(),
-                          plan.shape().kv_heads, Backend::teams(space)};
-  plan.rebuild(space, [&](Grouping& grouping, PlanTables& tables) {
+  PlanTarget const target = detail::plan_target(space, plan);
+  plan.rewrite(space, [&](Grouping& grouping, PlanTables& tables) {
     build_plan(tree, target, policy, grouping, tables);
   });
 }
@@ -55,10 +67,12 @@ auto make_plan(Space const& space, PrefixTree const& tree,
   return plan;
 }
 
-/// Bytes of memory that `tree_attention` needs for this plan on `space`.
+/// Bytes of memory that `tree_attention` needs for this plan on `space`; with `more_partials`, also
+/// after updates that add so many partial results: add_request says how many it takes.
 template <class Space, class Shape, class Backend>
-std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan) {
-  return workspace_layout(space, plan).bytes(plan.tables().partials);
+std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+                            std::size_t more_partials = 0) {
+  return workspace_layout(space, plan).bytes(plan.tables().partials + more_partials);
 }
 
 /// A workspace in memory of the caller's: for several plans, make it for the largest.
@@ -75,15 +89,16 @@ Workspace<Space> make_workspace(Space const& space,
   return workspace;
 }
 
-/// Allocates a workspace for `plan`.
+/// Allocates a workspace for `plan`, and for `more_partials` that updates may add.
 template <class Space, class Shape, class Backend>
 Workspace<Space> make_workspace(Space const& space,
-                                AttentionPlan<Space, Shape, Backend> const& plan) {
+                                AttentionPlan<Space, Shape, Backend> const& plan,
+                                std::size_t more_partials = 0) {
   return make_workspace(
       space, plan,
       typename Workspace<Space>::Memory(
           Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::workspace"),
-          workspace_bytes(space, plan)));
+          workspace_bytes(space, plan, more_partials)));
 }
 
 }  // namespace fasttree

@@ -144,7 +144,7 @@ TEST_CASE("a tree can be made in a constant expression") {
   constexpr auto slots = [] {
     int const parents[] = {-1, 0}, lengths[] = {10, 3};
     Request const requests[] = {{1}, {0}};
-    PrefixTree const tree(parents, lengths, requests, 8);
+    PrefixTree const tree(parents, lengths, requests, fasttree::SlotLayout{8});
     return tree.slots() + tree.queries_under(0);
   };
   static_assert(slots() == 26);
@@ -198,5 +198,5 @@ TEST_CASE("refused: a request on no node, of negative length, or too many querie
 
 TEST_CASE("refused: an alignment of 0 or less") {
   refuses({{-1}, {1}, {}},
-          "fasttree::PrefixTree: slot_alignment: expected a positive number, found 0", 0);
+          "fasttree::PrefixTree: layout.alignment: expected a positive number, found 0", 0);
 }
