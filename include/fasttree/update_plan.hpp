@@ -22,7 +22,7 @@ namespace fasttree {
 /// Returns false, and leaves the plan as it is, where some query has no such slot of its own: the
 /// tree's room is used up (SlotLayout::room), a request hangs on an empty node or on one that
 /// another attends to, or asks several queries. Then append to the tree and plan anew. Time: linear
-/// in queries; the first time after another change also in work items and their ranges.
+/// in queries; the first time after a plan also in work items and their ranges.
 template <class Space, class Shape, class Backend>
 bool append_tokens(Space const& space, AttentionPlan<Space, Shape, Backend>& plan) {
   bool appended = false;
@@ -48,7 +48,8 @@ void remove_request(Space const& space, AttentionPlan<Space, Shape, Backend>& pl
 /// \param path  slots of the keys that it attends to, from the root down; any, whether other
 ///              requests attend to them or not. The cache must have them.
 /// \param room  free slots behind the last of them that are the request's own, for append_tokens;
-///              0 where another request attends to the last node of the path
+///              0 where another request attends to the last node of the path; counts as 0 where
+///              that is empty
 ///
 /// Until the next plan the request shares nothing: it costs its whole path's keys, where a new plan
 /// might read most of them with those of others. They are cut into items no longer than the longest

@@ -195,21 +195,23 @@ TEST_CASE("no token is appended where a query has no node with keys of its own")
   refuses_tokens({-1, 0}, {5, 5}, {{1, 2}});    // two queries
 }
 
-TEST_CASE("no token is appended where a policy gives the last keys to other queries as well") {
+TEST_CASE("ranges may be meant for queries beyond those of the item") {
   struct Wide {
     void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
       NoSharing{}.group(tree, target, grouping);
       for (KeyRange& range : grouping.ranges) range.query_begin = 0, range.query_end = 2;
     }
   };
+  std::vector<std::int64_t> const slots{0, 10, 18};
   auto plan = plan_of(small_tree(), Wide{});
-  PlanTables const before = plan.tables;
-  CHECK_FALSE(append_tokens(plan.tables));
-  CHECK_FALSE(append_tokens(plan.tables));
-  CHECK(same(before, plan.tables));
+  CHECK(append_tokens(plan.tables));
+  CHECK(law_of(PrefixTree(std::vector{-1, 0, 0}, std::vector{10, 6, 8},
+                          std::vector<Request>{{1}, {2}}, slots),
+               plan.tables) == "");
   remove_request(plan.tables, 0);
-  CHECK(law_of(PrefixTree(std::vector{-1, 0}, std::vector{10, 7}, std::vector<Request>{{1}},
-                          std::vector<std::int64_t>{0, 18}),
+  CHECK(append_tokens(plan.tables));
+  CHECK(law_of(PrefixTree(std::vector{-1, 0, 0}, std::vector{10, 6, 9}, std::vector<Request>{{2}},
+                          slots),
                plan.tables) == "");
 }
 
@@ -250,6 +252,17 @@ TEST_CASE("a request is added to a plan of nothing, with keys or without") {
                plan.tables) == "");
   CHECK(plan.tables.items.size() == 3);  // of 110 keys: four tiles are the least length of a piece
   CHECK(plan.tables.slots == 340);
+}
+
+TEST_CASE("a request added without room, or with an empty end, has no room for tokens") {
+  SlotRange const paths[][2] = {{{0, 10}, {40, 0}}, {{0, 10}, {10, 5}}};
+  for (auto const& path : paths) {
+    auto plan = plan_of(small_tree(), ShareEveryNode{});
+    bool const empty_end = path[1].length == 0;
+    CHECK(append_tokens(plan.tables));
+    add_request(plan.tables, paper_target, path, empty_end ? 3 : 0);
+    CHECK_FALSE(append_tokens(plan.tables));
+  }
 }
 
 TEST_CASE("an item that loses its only keys goes; its other queries yield 0") {

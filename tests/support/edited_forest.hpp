@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -118,15 +119,18 @@ class EditedForest {
   /// .remove_request(row), .add_request(path, room), or .make_anew(). Returns what was done.
   template <class Plan>
   std::string edit(Random& random, Plan&& plan) {
-    enum { append, remove, add_on_node, add_on_new_node, add_without_keys, split, drop, edits };
+    enum Edit { append, remove, add_on_node, add_on_new_node, add_without_keys, split, drop };
+    constexpr Edit edits[] = {append,      append,          append,           remove, remove,
+                              add_on_node, add_on_new_node, add_without_keys, split,  split,
+                              drop};
     int const node = random.integer(0, std::max(0, nodes() - 1));
-    switch (random.integer(0, edits - 1)) {
+    switch (edits[random.integer(0, std::size(edits) - 1)]) {
       case append:
         if (plan.append_tokens()) {
           append_tokens();
           return "a token for each request";
         }
-        if (!random.one_in(3)) return "no room for tokens";
+        if (!random.one_in(2)) return "no room for tokens";
         give_own_nodes();
         plan.make_anew();
         return "a plan anew";
@@ -139,7 +143,7 @@ class EditedForest {
         return "request " + std::to_string(request) + " removed";
       }
       case add_on_node:
-        if (nodes() == 0) break;
+        if (nodes() == 0 || !random.one_in(3)) break;  // leaves no room
         plan.add_request(path(node), 0);
         add_request(node);
         return "a request on node " + std::to_string(node);

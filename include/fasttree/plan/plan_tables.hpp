@@ -28,7 +28,9 @@ struct PlanUpdates {
   int room = 0;          ///< tokens for which each query has slots of its own behind its last key
   int longest_item = 0;  ///< keys of the longest item that was planned
   int ranges_read = 0;   ///< how many ranges there were when each was read by some item
-  std::vector<int> last_ranges;    ///< those that end with a query's last key: all of them, or none
+  /// Ranges that end with the last key of a query and are its alone: that of each query, and some
+  /// that no query attends to any more; or none, where they are not yet known.
+  std::vector<int> last_ranges;
   std::vector<int> free_partials;  ///< partial results that no item writes
   std::vector<KeyRange> other_ranges;
 

@@ -39,23 +39,32 @@ constexpr void make_room(std::vector<T>& array, std::size_t more) {
   if (array.capacity() < size) array.reserve(std::max(size, 2 * array.capacity()));
 }
 
+/// Whether a query is one of [begin, end): one comparison, whose outcome is foreseen where few
+/// intervals hold the query, in whatever order they come.
+constexpr bool holds(int begin, int end, int query) {
+  return static_cast<unsigned>(query - begin) < static_cast<unsigned>(end - begin);
+}
+
 // ---- a token more
 
-/// Lists the ranges by which items read the last key of a query, where no other query reads them.
+/// Lists the ranges by which items read the last key of each query, where no other query does. That
+/// is one for each, by the law; what a range's interval holds beyond its item's does not matter.
 constexpr void find_last_ranges(PlanTables& tables) {
   auto& found = tables.updates.last_ranges;
-  found.clear();
-  make_room(found, tables.query_order.size());
+  found.resize(tables.query_order.size());
+  std::span<KeyRange const> const ranges(tables.ranges);
+  std::span<int const> const visible_keys(tables.visible_keys);
+  std::size_t count = 0;
   for (WorkItem const& item : tables.items) {
     for (int i = item.range_begin; i < item.range_end; ++i) {
-      KeyRange const& range = tables.ranges[i];
-      int const query = range.query_begin;
-      // Another item may hold a range like this one, for queries that are not its own.
-      if (range.query_end - query != 1 || query < item.query_begin || query >= item.query_end)
-        continue;
-      if (range.length == tables.visible_keys[query] - range.position) found.push_back(i);
+      KeyRange const& range = ranges[i];
+      int const query = std::max(item.query_begin, range.query_begin);
+      if (std::min(item.query_end, range.query_end) - query != 1) continue;
+      if (range.length == visible_keys[query] - range.position && count < found.size())
+        found[count++] = i;
     }
   }
+  found.resize(count);
 }
 
 // ---- a request less
@@ -115,15 +124,21 @@ constexpr bool leave_item(PlanTables& tables, WorkItem const& item, int query) {
 
 /// Takes a query out of all items.
 constexpr void leave_items(PlanTables& tables, int query) {
-  auto kept = tables.items.begin();
-  for (WorkItem& item : tables.items) {
-    WorkItem const before = item;
-    item.query_begin -= before.query_begin > query;
-    item.query_end -= before.query_end > query;
-    bool const held = before.query_begin <= query && query < before.query_end;
-    if (!held || leave_item(tables, before, query)) *kept++ = item;
+  auto& items = tables.items;
+  auto kept = items.begin(), moved = kept;  // those from `moved` on go to `kept`
+  auto const move_up_to = [&](auto end) {
+    return kept == moved ? end : std::move(moved, end, kept);
+  };
+  for (auto item = items.begin(); item != items.end(); ++item) {
+    int const begin = item->query_begin, end = item->query_end;
+    if (holds(begin, end, query) && !leave_item(tables, *item, query)) {
+      kept = move_up_to(item);
+      moved = item + 1;
+    }
+    item->query_begin = begin - (begin > query);
+    item->query_end = end - (end > query);
   }
-  tables.items.erase(kept, tables.items.end());
+  items.erase(move_up_to(items.end()), items.end());
 }
 
 /// Takes a query out of the arrays that have an element for each, and drops its list.
@@ -246,23 +261,18 @@ constexpr int take_partial(PlanTables& tables) {
 }  // namespace detail
 
 /// Lets every query see one key more, in the slot behind its last. Returns false, and changes
-/// nothing, where a query has no free slot that is its own; then plan anew. That is where the room
-/// that the tree kept is used up, where a request hangs on a node that another attends to, on an
-/// empty one, or asks several queries; and where a policy reads a query's last key by a range that
-/// it gives to other queries as well. Time: linear in queries; at first also in the ranges of items.
+/// nothing, where a query has no free slot that is its own: the room that the tree kept is used up,
+/// or a request hangs on a node to which another attends, on an empty one, or asks several queries.
+/// Time: linear in queries; the first time also in the ranges of items.
 constexpr bool append_tokens(PlanTables& tables) {
   PlanUpdates& updates = tables.updates;
-  std::size_t const queries = tables.query_order.size();
   if (updates.room == 0) return false;
   if (updates.last_ranges.empty()) detail::find_last_ranges(tables);
-  if (updates.last_ranges.size() != queries) {
-    updates.room = 0;
-    return false;
-  }
   for (int const range : updates.last_ranges) ++tables.ranges[range].length;
   for (int& keys : tables.visible_keys) ++keys;
-  tables.path_keys += static_cast<std::int64_t>(queries);
-  tables.unique_keys += static_cast<std::int64_t>(queries);
+  auto const queries = static_cast<std::int64_t>(tables.query_order.size());
+  tables.path_keys += queries;
+  tables.unique_keys += queries;
   if (queries > 0) --updates.room;
   return true;
 }
@@ -283,15 +293,17 @@ constexpr void remove_request(PlanTables& tables, int row) {
   detail::leave_ranges(tables.ranges, query);
   detail::leave_items(tables, query);
   detail::leave_lists(tables, query, row);
-  tables.updates.last_ranges.clear();
-  if (order.empty()) tables.updates.room = std::numeric_limits<int>::max();
+  if (order.empty()) {
+    tables.updates.room = std::numeric_limits<int>::max();
+    tables.updates.last_ranges.clear();
+  }
 }
 
 /// Appends a request of one query, in the last row, which attends to the keys of `path`, from the
 /// root down. It reads them alone, in items no longer than those of the plan, ahead of all others.
 ///
 /// \param room  free slots behind the last key that are the request's own; append_tokens will find
-///              no more room than this, nor any where the path has no keys
+///              no more room than this, nor any where the end of the path is empty
 ///
 /// Errors: `Error` on negative lengths, slots or room, and where the plan outgrows its limits.
 /// Time: linear in items (to move them) and in the path; at times in ranges, of which those are
@@ -309,6 +321,8 @@ constexpr void add_request(PlanTables& tables, PlanTarget const& target,
   detail::make_room(tables.merge_partials, added.items);
   detail::make_room(tables.items, added.items);
   detail::make_room(tables.ranges, path.size() + added.items);
+  auto& last_ranges = tables.updates.last_ranges;
+  detail::make_room(last_ranges, 1);
   // Nothing throws from here on.
   tables.query_order.push_back(query);
   tables.visible_keys.push_back(added.keys);
@@ -328,8 +342,10 @@ constexpr void add_request(PlanTables& tables, PlanTarget const& target,
   tables.slots = std::max(tables.slots, added.slots);
   tables.path_keys += added.keys;
   tables.unique_keys += added.keys;
-  tables.updates.room = std::min(tables.updates.room, added.keys > 0 ? room : 0);
-  tables.updates.last_ranges.clear();
+  if (path.empty() || path.back().length == 0) room = 0;  // no range ends where tokens would go
+  tables.updates.room = std::min(tables.updates.room, room);
+  if (room > 0 && !last_ranges.empty())
+    last_ranges.push_back(static_cast<int>(tables.ranges.size()) - 1);
 }
 
 }  // namespace fasttree
