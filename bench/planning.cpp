@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of planning on one core: the tree's construction, and plans made again into existing memory, with
-// the number of allocations that takes. Trees: the FastTree paper's with its tiles, what real servers
+// Time of planning on one core: the tree's construction, plans made again into existing memory, with the
+// number of allocations that takes, and updates of a plan at 1024 requests. Trees: the FastTree paper's with its tiles, what real servers
 // hold (FASTTREE_TREES names a file of them), one large and two deep ones.
 // FASTTREE_BENCHMARK_SHRINK=8 divides all sizes by 8.
 
@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -18,6 +19,7 @@
 
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
+#include <fasttree/planner/update_tables.hpp>
 #include <support/random_forest.hpp>
 #include "support/context.hpp"
 #include "support/paper_trees.hpp"
@@ -84,6 +86,85 @@ void time_tree(benchmark::State& state, Forest const& forest) {
     benchmark::DoNotOptimize(tree.slots());
   }
   describe(state, forest.tree());
+}
+
+/// A tree whose requests can grow, and where a plan of it is updated: each time from the plan as it was
+/// made, with other rows. `update(tables, path, row)` is timed alone.
+template <class Update>
+void time_update(benchmark::State& state, Forest const& forest, PlanTarget const& target,
+                 Update const& update) {
+  constexpr int room = 1 << 20;
+  PrefixTree const tree(forest.parents, forest.lengths, forest.requests, SlotLayout{.room = room});
+  Grouping grouping;
+  PlanTables planned, tables;
+  build_plan(tree, target, GreedyEdges<>{}, grouping, planned);
+  std::vector<SlotRange> path;
+  test::Random random(1);
+  long updates = 0, allocated = 0;
+  for (auto _ : state) {
+    int const row = random.integer(0, tree.requests() - 1);
+    path.clear();
+    for (int node = tree.request(row).node; node >= 0; node = tree.parent(node))
+      path.push_back({tree.slot_begin(node), tree.length(node)});
+    std::reverse(path.begin(), path.end());
+    tables = planned;
+    long const before = allocations;
+    auto const begin = std::chrono::steady_clock::now();
+    update(tables, path, row);
+    std::chrono::duration<double> const time = std::chrono::steady_clock::now() - begin;
+    if (updates++ > 100) allocated += allocations - before;
+    benchmark::DoNotOptimize(tables.partials);
+    state.SetIterationTime(time.count());
+  }
+  describe(state, tree);
+  state.counters["items"] = static_cast<double>(tables.items.size());
+  state.counters["partials"] = tables.partials;
+  state.counters["allocations"] = static_cast<double>(allocated);
+}
+
+/// The updates of plans of this forest. Tokens are appended once as the first update after a plan, and
+/// once as one of many.
+void add_updates(std::string const& name, Forest const& forest, Target const& target) {
+  auto const shared = std::make_shared<Forest const>(forest);
+  auto const add_one = [&](char const* what, auto const& update) {
+    benchmark::RegisterBenchmark(
+        (std::string(what) + "/" + name + "/" + target.name).c_str(),
+        [=](benchmark::State& state) { time_update(state, *shared, target.plan, update); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
+  };
+  using Path = std::vector<SlotRange>;
+  add_one("append_tokens_first",
+          [](PlanTables& tables, Path const&, int) { append_tokens(tables); });
+  add_one("remove_request",
+          [](PlanTables& tables, Path const&, int row) { remove_request(tables, row); });
+  add_one("add_request", [plan = target.plan](PlanTables& tables, Path const& path, int) {
+    add_request(tables, plan, path);
+  });
+  benchmark::RegisterBenchmark(("append_tokens/" + name + "/" + target.name).c_str(),
+                               [=](benchmark::State& state) {
+                                 PrefixTree const tree(shared->parents, shared->lengths,
+                                                       shared->requests,
+                                                       SlotLayout{.room = 1 << 30});
+                                 Grouping grouping;
+                                 PlanTables tables;
+                                 build_plan(tree, target.plan, GreedyEdges<>{}, grouping, tables);
+                                 bool appended = append_tokens(tables);
+                                 for (auto _ : state) appended &= append_tokens(tables);
+                                 if (!appended) state.SkipWithError("no room for tokens");
+                                 describe(state, tree);
+                               })
+      ->Unit(benchmark::kMicrosecond);
+}
+
+/// The same forest with a leaf of its own, of 20 tokens, for each request.
+Forest with_leaves(Forest forest) {
+  for (Request& request : forest.requests) {
+    forest.parents.push_back(request.node);
+    forest.lengths.push_back(20);
+    request.node = static_cast<int>(forest.parents.size()) - 1;
+  }
+  return forest;
 }
 
 void add(std::string const& name, Forest const& forest, bool all_heads = false) {
@@ -199,8 +280,14 @@ int main(int argc, char** argv) {
       for (int const nodes : levels.nodes) name += "_" + std::to_string(nodes);
       name += "_of_" + std::to_string(levels.tokens.front());
       for (int& nodes : levels.nodes) nodes = std::max(1, nodes / shrink);
-      add(name, test::level_forest(levels.nodes, levels.tokens), true);
+      Forest const forest = test::level_forest(levels.nodes, levels.tokens);
+      add(name, forest, true);
+      for (Target const& target : targets())
+        if (levels.nodes.back() == 1024 / shrink) add_updates(name, forest, target);
     }
+    for (Target const& target : targets())
+      add_updates("bushes_of_2524_nodes_1024_requests",
+                  with_leaves(bushes(1500 / shrink, 1024 / shrink)), target);
     add("bushes_of_1500_nodes_1024_requests", bushes(1500 / shrink, 1024 / shrink));
     add("bushes_of_200000_nodes_100000_requests", bushes(200000 / shrink, 100000 / shrink));
     add("chain_of_10000_nodes_1_request", chain(10000 / shrink, false));

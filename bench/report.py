@@ -110,8 +110,16 @@ def planning_lines(results):
              if r["what"] == "plan" and r["requests"] == 1024 and r["tree"].startswith("paper")]
     if not times:
         return []
-    return [f"Planning the FastTree paper's trees of 1024 requests anew takes {min(times):.0f} to "
-            f"{max(times):.0f} us on one core."]
+    lines = [f"Planning the FastTree paper's trees of 1024 requests anew takes {min(times):.0f} to "
+             f"{max(times):.0f} us on one core."]
+    updates = {what: [r["time_us"] for r in results.planning if r["what"] == what
+                      and r["requests"] == 1024 and r["tree"].startswith("paper")]
+               for what in ("append_tokens", "remove_request", "add_request")}
+    if all(updates.values()):
+        lines[0] += " Between two plans, " + ", ".join(
+            f"`{what}` takes {min(times):.1f} to {max(times):.1f} us"
+            for what, times in updates.items()) + "."
+    return lines
 
 
 # ---- the picture

@@ -4,4 +4,5 @@
 
 #include <fasttree/core/partials.hpp>
 #include <fasttree/tree_attention.hpp>
+#include <fasttree/update_plan.hpp>
 #include <fasttree/version.hpp>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The first verb: from a tree to a plan. Host arrays in, device plan out; nothing is read back and
-// nothing is waited for. A plan serves every layer and every step until the tree changes.
+// nothing is waited for. A plan serves every layer, and every step until the requests change: then
+// plan anew, or see update_plan.hpp.
 
 #include <utility>
 
@@ -17,28 +18,41 @@
 
 namespace fasttree {
 
-/// The planner that is used where none is named.
-using DefaultPlanner = GreedyEdges<PaperCosts>;
+/// The planner that is used where none is named, with the costs of the backend.
+using DefaultPlanner = MinimalTraffic<MachineCosts>;
+
+namespace detail {
+
+/// What `plan` is made for, on `space`.
+template <class Space, class Shape, class Backend>
+PlanTarget plan_target(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan) {
+  constexpr int row_bytes =
+      sizeof(typename Shape::element_type) * (Shape::head_dim + Shape::value_dim);
+  return {.tiles = Backend::template tiles<Shape>(),
+          .group = plan.shape().group(),
+          .kv_heads = plan.shape().kv_heads,
+          .slots = Backend::teams(space),
+          .key_bytes = row_bytes,
+          .row_bytes = row_bytes,
+          .partial_bytes = sizeof(float) * (Shape::value_dim + 1),
+          .flops = 2 * (Shape::head_dim + Shape::value_dim)};
+}
+
+}  // namespace detail
 
 /// Plans `tree` anew into `plan`: its shape stays, its memory is reused and grows only where
 /// needed.
 ///
 /// Work that was enqueued on `space` before sees the old plan, work enqueued after it the new one;
-/// on a host space nothing may be running that uses the plan. Errors: those of build_plan. Time:
-/// that of the policy; linear in nodes + requests + work items.
+/// on a host space nothing may be running that uses the plan. Errors: those of build_plan; the plan
+/// stays as it was, but for one that outgrows its limits, which leaves it empty. Time: that of the
+/// policy; linear in nodes + requests + work items.
 template <class Space, class Shape, class Backend, PlannerPolicy Policy = DefaultPlanner>
 void make_plan_into(Space const& space, PrefixTree const& tree,
-                    AttentionPlan<Space, Shape, Backend>& plan, Policy const& policy = {}) {
-  constexpr int stored = sizeof(typename Shape::element_type);
-  PlanTarget const target{.tiles = Backend::template tiles<Shape>(),
-                          .group = plan.shape().group(),
-                          .kv_heads = plan.shape().kv_heads,
-                          .slots = Backend::teams(space),
-                          .key_bytes = stored * (Shape::head_dim + Shape::value_dim),
-                          .row_bytes = stored * (Shape::head_dim + Shape::value_dim),
-                          .partial_bytes = 4 * (Shape::value_dim + 1),
-                          .flops = 2 * (Shape::head_dim + Shape::value_dim)};
-  plan.rebuild(space, [&](Grouping& grouping, PlanTables& tables) {
+                    AttentionPlan<Space, Shape, Backend>& plan,
+                    Policy const& policy = Policy{Backend::costs}) {
+  PlanTarget const target = detail::plan_target(space, plan);
+  plan.rewrite(space, [&](Grouping& grouping, PlanTables& tables) {
     build_plan(tree, target, policy, grouping, tables);
   });
 }
@@ -48,13 +62,14 @@ void make_plan_into(Space const& space, PrefixTree const& tree,
 /// \param space   the execution space instance on which the plan is used
 /// \param tree    need not outlive the call
 /// \param shape   heads; see AttentionShape
-/// \param policy  how keys are shared: NoSharing, ShareEveryNode, GreedyEdges, or a type of your
-/// own
+/// \param policy  how keys are shared: MinimalTraffic, GreedyEdges, ShareEveryNode, NoSharing, or a
+///                type of your own
 ///
 /// Errors: `Error` where query_heads is no multiple of kv_heads. FastTree section 4.2.
 template <class Space, Element E, int HeadDim, int ValueDim, PlannerPolicy Policy = DefaultPlanner>
 auto make_plan(Space const& space, PrefixTree const& tree,
-               AttentionShape<E, HeadDim, ValueDim> const& shape, Policy const& policy = {}) {
+               AttentionShape<E, HeadDim, ValueDim> const& shape,
+               Policy const& policy = Policy{DefaultBackend<Space>::costs}) {
   validate("make_plan", shape);
   using Shape = AttentionShape<E, HeadDim, ValueDim>;
   static_assert(BackendFor<DefaultBackend<Space>, Space, Shape>);
@@ -63,10 +78,12 @@ auto make_plan(Space const& space, PrefixTree const& tree,
   return plan;
 }
 
-/// Bytes of memory that `tree_attention` needs for this plan on `space`.
+/// Bytes of memory that `tree_attention` needs for this plan on `space`; with `more_partials`, also
+/// after updates that add so many partial results: add_request says how many it takes.
 template <class Space, class Shape, class Backend>
-std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan) {
-  return workspace_layout(space, plan).bytes(plan.tables().partials);
+std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+                            std::size_t more_partials = 0) {
+  return workspace_layout(space, plan).bytes(plan.tables().partials + more_partials);
 }
 
 /// A workspace in memory of the caller's: for several plans, make it for the largest.
@@ -83,15 +100,16 @@ Workspace<Space> make_workspace(Space const& space,
   return workspace;
 }
 
-/// Allocates a workspace for `plan`.
+/// Allocates a workspace for `plan`, and for `more_partials` that updates may add.
 template <class Space, class Shape, class Backend>
 Workspace<Space> make_workspace(Space const& space,
-                                AttentionPlan<Space, Shape, Backend> const& plan) {
+                                AttentionPlan<Space, Shape, Backend> const& plan,
+                                std::size_t more_partials = 0) {
   return make_workspace(
       space, plan,
       typename Workspace<Space>::Memory(
           Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::workspace"),
-          workspace_bytes(space, plan)));
+          workspace_bytes(space, plan, more_partials)));
 }
 
 }  // namespace fasttree

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a small forest and a machine: a fasttree::Error, or plans of every policy that keep
-// the law.
+// the law, also after some updates.
 
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "../support/edited_forest.hpp"
 #include "../support/plan_law.hpp"
 #include "../support/subtree_policy.hpp"
 
@@ -37,15 +38,46 @@ class Bytes {
   std::span<std::uint8_t const> bytes_;
 };
 
-template <class Policy>
-void keeps_the_law(PrefixTree const& tree, PlanTarget const& target, Policy const& policy) {
-  static Grouping grouping;  // memory of the inputs before: what it held must not matter
-  static PlanTables tables;
-  build_plan(tree, target, policy, grouping, tables);
-  std::string const broken = test::PlanLaw(tree, target, tables).broken();
+void check(PrefixTree const& tree, PlanTarget const& target, PlanTables const& tables,
+           test::PlanIs made) {
+  std::string const broken = test::PlanLaw(tree, target, tables, made).broken();
   if (broken.empty()) return;
   std::fprintf(stderr, "broken law: %s\n", broken.c_str());
   std::abort();
+}
+
+/// A plan, in memory of the inputs before: what it held must not matter.
+template <class Policy>
+struct Plan {
+  PlanTarget const& target;
+  Policy const& policy;
+  test::EditedForest const& forest;
+  int room;
+  static inline Grouping grouping;
+  static inline PlanTables tables;
+
+  bool append_tokens() const { return fasttree::append_tokens(tables); }
+  void remove_request(int row) const { fasttree::remove_request(tables, row); }
+  void add_request(std::vector<SlotRange> const& path, int with_room) const {
+    fasttree::add_request(tables, target, path, with_room);
+  }
+  void make_anew() const { build_plan(forest.tree(room), target, policy, grouping, tables); }
+};
+
+template <class Policy>
+void keeps_the_law(test::Forest const& shape, SlotLayout const& layout, int seed,
+                   PlanTarget const& target, Policy const& policy) {
+  test::EditedForest forest(shape, layout.room);
+  Plan<Policy> const plan{target, policy, forest, layout.room};
+  PrefixTree const tree(shape.parents, shape.lengths, shape.requests, layout);
+  build_plan(tree, target, policy, plan.grouping, plan.tables);
+  check(tree, target, plan.tables, test::PlanIs::fresh);
+  plan.make_anew();
+  test::Random random(seed);
+  for (int step = 0; step < 16; ++step) {
+    forest.edit(random, plan);
+    check(forest.tree(), target, plan.tables, test::PlanIs::updated);
+  }
 }
 
 }  // namespace
@@ -80,13 +112,17 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     requests.push_back({node, bytes.next(-1, 9)});
   }
   try {
-    PrefixTree const tree(parents, lengths, requests, alignment);
-    keeps_the_law(tree, target, NoSharing{});
-    keeps_the_law(tree, target, ShareEveryNode{});
-    keeps_the_law(tree, target, greedy);
-    keeps_the_law(tree, target, minimal);
-    keeps_the_law(tree, target, MinimalTraffic<>{.fixed_piece = greedy.short_piece});
-    keeps_the_law(tree, target, test::SubtreePolicy{.keys_per_item = greedy.long_piece});
+    test::Forest const forest{parents, lengths, requests};
+    SlotLayout const layout{alignment, bytes.next(0, 8)};
+    int const seed = bytes.next();
+    keeps_the_law(forest, layout, seed, target, NoSharing{});
+    keeps_the_law(forest, layout, seed, target, ShareEveryNode{});
+    keeps_the_law(forest, layout, seed, target, greedy);
+    keeps_the_law(forest, layout, seed, target, minimal);
+    keeps_the_law(forest, layout, seed, target,
+                  MinimalTraffic<>{.fixed_piece = greedy.short_piece});
+    keeps_the_law(forest, layout, seed, target,
+                  test::SubtreePolicy{.keys_per_item = greedy.long_piece});
   } catch (Error const&) {
   }
   return 0;

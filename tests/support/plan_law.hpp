@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The law of plans: every pair of a query and a key on its path is covered exactly once, and every
-// partial result is written once and read once, by the query that it belongs to.
+// partial result is written once and read once, by the query that it belongs to. An updated plan may
+// leave partial results unused, and ask for slots that requests had which are gone.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,11 +16,14 @@
 
 namespace fasttree::test {
 
+enum class PlanIs { fresh, updated };
+
 /// Follows a plan item by item; `broken()` is empty, or says how the plan breaks the law.
 class PlanLaw {
  public:
-  PlanLaw(PrefixTree const& tree, PlanTarget const& target, PlanTables const& tables)
-      : tree_(tree), target_(target), tables_(tables) {
+  PlanLaw(PrefixTree const& tree, PlanTarget const& target, PlanTables const& tables,
+          PlanIs made = PlanIs::fresh)
+      : tree_(tree), target_(target), tables_(tables), updated_(made == PlanIs::updated) {
     number_queries();
     if (broken_.empty()) follow_items();
     if (broken_.empty()) follow_merges();
@@ -54,7 +58,8 @@ class PlanLaw {
       path_keys += visible;
     }
     expect(tables_.path_keys == path_keys, "path keys are visible keys", path_keys);
-    expect(tables_.slots == tree_.slots(), "slots are those of the tree", tables_.slots);
+    expect(updated_ ? tables_.slots >= tree_.slots() : tables_.slots == tree_.slots(),
+           "slots are those of the tree", tables_.slots);
   }
 
   void follow_items() {
@@ -73,7 +78,9 @@ class PlanLaw {
                  item.range_end <= std::ssize(tables_.ranges),
              "items have ranges", at);
       if (!broken_.empty()) return;
-      for (KeyRange const& range : tables_.ranges_of(item)) cover(item, range);
+      bool has_keys = false;
+      for (KeyRange const& range : tables_.ranges_of(item)) has_keys |= cover(item, range);
+      expect(has_keys, "items have keys", at);
       for (int query = item.query_begin; query < item.query_end; ++query) {
         ++in_items_[query];
         if (item.partial_begin == WorkItem::direct) {
@@ -93,11 +100,12 @@ class PlanLaw {
       expect(direct_[query] == 0 || in_items_[query] == 1, "a direct query is in no other item",
              static_cast<std::int64_t>(query));
     }
-    expect(std::ranges::find(partial_query_, -1) == partial_query_.end(),
+    expect(updated_ || std::ranges::find(partial_query_, -1) == partial_query_.end(),
            "no partial result is left unwritten", tables_.partials);
   }
 
-  void cover(WorkItem const& item, KeyRange const& range) {
+  /// Whether the range concerns queries of the item.
+  bool cover(WorkItem const& item, KeyRange const& range) {
     expect(range.length > 0, "ranges have keys", range.slot_begin);
     int const begin = std::max(item.query_begin, range.query_begin);
     int const end = std::min(item.query_end, range.query_end);
@@ -107,9 +115,10 @@ class PlanLaw {
         bool const on_path = position >= 0 && position < std::ssize(slots_[query]) &&
                              slots_[query][position] == range.slot_begin + i;
         expect(on_path, "items read keys of the path, at their positions", range.slot_begin + i);
-        if (!on_path) return;
+        if (!on_path) return true;
         ++covered_[query][position];
       }
+    return begin < end;
   }
 
   void follow_merges() {
@@ -120,7 +129,8 @@ class PlanLaw {
                tables_.merge_begin[queries] == std::ssize(tables_.merge_partials) &&
                std::ranges::is_sorted(tables_.merge_begin),
            "the lists follow each other", 0);
-    expect(std::ssize(tables_.merge_partials) == tables_.partials,
+    expect(std::ssize(tables_.merge_partials) ==
+               std::ssize(partial_query_) - std::ranges::count(partial_query_, -1),
            "as many partial results are read as written", tables_.partials);
     std::vector<int> merged(queries, 0);
     for (int const query : tables_.merge_queries) ++merged[query];
@@ -138,6 +148,7 @@ class PlanLaw {
   PrefixTree const& tree_;
   PlanTarget const& target_;
   PlanTables const& tables_;
+  bool updated_;
   std::string broken_;
   std::vector<std::vector<std::int64_t>> slots_;  // query number -> slots of its path
   std::vector<std::vector<int>> covered_;         // query number, position -> how often

@@ -45,6 +45,32 @@ struct Problem {
         }
   }
 
+  /// Of a tree that was edited, in a cache of `slots` slots: what lies in a slot, and what a row
+  /// asks, depends on the seed alone.
+  Problem(PrefixTree const& edited, Shape const& heads, std::uint64_t seed, std::int64_t slots)
+      : shape(heads), tree(edited) {
+    Random random(seed);
+    keys.resize(slots * shape.kv_heads * Shape::head_dim);
+    for (Stored& x : keys) x = Stored(random.real(2));
+    values.resize(slots * shape.kv_heads * Shape::value_dim);
+    for (Stored& x : values) x = Stored(random.real(2));
+    queries.resize(std::size_t(tree.queries()) * shape.query_heads * Shape::head_dim);
+    for (Stored& x : queries) x = Stored(random.real(2));
+    std::vector<bool> used(slots, false);
+    for (int node = 0; node < tree.nodes(); ++node)
+      for (int i = 0; i < tree.length(node); ++i) used[tree.slot_begin(node) + i] = true;
+    for (std::int64_t slot = 0; slot < slots; ++slot)
+      for (int head = 0; head < shape.kv_heads && !used[slot]; ++head) {
+        std::ranges::fill(key(slot, head), poison<Stored>());
+        std::ranges::fill(value(slot, head), poison<Stored>());
+      }
+  }
+
+  /// Of the cache.
+  std::int64_t slots() const {
+    return static_cast<std::int64_t>(keys.size()) / (shape.kv_heads * Shape::head_dim);
+  }
+
   std::span<Stored> query(int row, int head) {
     return std::span(queries).subspan(
         (std::size_t(row) * shape.query_heads + head) * Shape::head_dim, Shape::head_dim);
@@ -77,7 +103,7 @@ template <class P>
 auto contiguous_cache(P const& problem, bool heads_first = false, int padding = 0) {
   using Stored = typename P::Stored;
   constexpr int head_dim = P::Shape::head_dim, value_dim = P::Shape::value_dim;
-  std::int64_t const slots = problem.tree.slots();
+  std::int64_t const slots = problem.slots();
   int const heads = problem.shape.kv_heads;
   Layout<3> const layout{heads_first ? std::array{1, 0, 2} : std::array{0, 1, 2}, padding};
   auto const keys = make_array<Stored>(std::array<std::int64_t, 3>{slots, heads, head_dim}, layout);

@@ -16,7 +16,7 @@ struct Forest {
   std::vector<Request> requests;
 
   PrefixTree tree(int slot_alignment = 1) const {
-    return PrefixTree(parents, lengths, requests, slot_alignment);
+    return PrefixTree(parents, lengths, requests, SlotLayout{slot_alignment});
   }
 };
 

@@ -18,6 +18,7 @@ namespace {
 using fasttree::Error;
 using fasttree::PrefixTree;
 using fasttree::Request;
+using fasttree::SlotLayout;
 using fasttree::test::Forest;
 
 constexpr int most = std::numeric_limits<int>::max();
@@ -114,6 +115,33 @@ TEST_CASE("random forests: every order and count is what its definition says") {
   }
 }
 
+TEST_CASE(
+    "room is kept behind nodes on which the only query below them hangs, and behind no other") {
+  Forest const forest{
+      {-1, 0, 0, 0, -1, 4}, {4, 3, 5, 2, 6, 1}, {{1}, {2}, {2}, {3, 2}, {4, 0}, {5}}};
+  PrefixTree const tree(forest.parents, forest.lengths, forest.requests,
+                        SlotLayout{.alignment = 2, .room = 10});
+  CHECK(tree.room() == 10);
+  for (int node = 0; node < 6; ++node) CHECK(tree.grows(node) == (node == 1 || node == 5));
+  std::vector<std::int64_t> slots;
+  for (int node = 0; node < 6; ++node) slots.push_back(tree.slot_begin(node));
+  CHECK(slots == std::vector<std::int64_t>{0, 4, 18, 24, 26, 32});
+  CHECK(tree.slots() == 44);
+}
+
+TEST_CASE("a tree takes the slots that it is given, with gaps and in any order") {
+  std::vector<int> const parents{-1, 0, 0, 0}, lengths{4, 3, 0, 5};
+  std::vector<Request> const requests{{1}, {2}, {3}};
+  std::vector<std::int64_t> const slots{100, 7, 8, 0};  // an empty node lies anywhere
+  PrefixTree const tree(parents, lengths, requests, slots);
+  for (int node = 0; node < 4; ++node) CHECK(tree.slot_begin(node) == slots[node]);
+  CHECK(tree.slots() == 104);
+  CHECK(tree.room() == 0);
+  std::vector<std::int64_t> const with_room{100, 7, 12, 0};
+  CHECK(PrefixTree(parents, lengths, requests, with_room, 2).slots() == 104);
+  CHECK(PrefixTree({}, {}, {}, std::span<std::int64_t const>{}).slots() == 0);
+}
+
 TEST_CASE("nothing at all is a tree: no nodes, no requests, no queries, no slots") {
   PrefixTree const tree = Forest{}.tree(16);
   CHECK(tree.nodes() == 0);
@@ -144,7 +172,7 @@ TEST_CASE("a tree can be made in a constant expression") {
   constexpr auto slots = [] {
     int const parents[] = {-1, 0}, lengths[] = {10, 3};
     Request const requests[] = {{1}, {0}};
-    PrefixTree const tree(parents, lengths, requests, 8);
+    PrefixTree const tree(parents, lengths, requests, SlotLayout{8});
     return tree.slots() + tree.queries_under(0);
   };
   static_assert(slots() == 26);
@@ -198,5 +226,34 @@ TEST_CASE("refused: a request on no node, of negative length, or too many querie
 
 TEST_CASE("refused: an alignment of 0 or less") {
   refuses({{-1}, {1}, {}},
-          "fasttree::PrefixTree: slot_alignment: expected a positive number, found 0", 0);
+          "fasttree::PrefixTree: layout.alignment: expected a positive number, found 0", 0);
+}
+
+TEST_CASE("refused: slots that are not one for each node, negative, too large or of two nodes") {
+  auto const refuses_slots = [](std::vector<std::int64_t> slots, int room, char const* message) {
+    std::vector<int> const parents{-1, 0, 0}, lengths{4, 3, 5};
+    std::vector<Request> const requests{{1}, {2}};
+    CHECK_THROWS_WITH_AS(PrefixTree(parents, lengths, requests, slots, room), message, Error);
+  };
+  refuses_slots({0, 4}, 0, "fasttree::PrefixTree: slot_begins.size(): expected 3, found 2");
+  refuses_slots(
+      {0, -4, 4}, 0,
+      "fasttree::PrefixTree: slot_begins[1]: expected from 0 to less than 2^63, found -4");
+  refuses_slots({0, 4, std::numeric_limits<std::int64_t>::max() - 4}, 0,
+                "fasttree::PrefixTree: slot_begins[2]: expected from 0 to less than 2^63, found "
+                "9223372036854775803");
+  refuses_slots(
+      {0, 8, 3}, 0,
+      "fasttree::PrefixTree: slot_begins[2]: expected slots of its own, from 4 on, found 3");
+  refuses_slots(
+      {20, 4, 9}, 3,
+      "fasttree::PrefixTree: slot_begins[2]: expected slots of its own, from 10 on, found 9");
+  refuses_slots({0, 4, 7}, -1, "fasttree::PrefixTree: room: expected 0 or more, found -1");
+}
+
+TEST_CASE("refused: a path of 2^31 tokens with its room") {
+  std::vector<int> const parents{-1, 0}, lengths{most - 5, 3};
+  std::vector<Request> const requests{{1}};
+  CHECK(PrefixTree(parents, lengths, requests, SlotLayout{.room = 2}).slots() == most);
+  CHECK_THROWS_AS(PrefixTree(parents, lengths, requests, SlotLayout{.room = 3}), Error);
 }

@@ -3,9 +3,9 @@
 // The cache of serving engines that allocate pages: keys (pages, page_size, kv_heads, head_dim),
 // values (pages, page_size, kv_heads, value_dim), with any strides (so tokens and heads in any
 // order), and a table: logical slots [i * page_size, (i + 1) * page_size) lie in page
-// page_table(i). Every node begins on a page of its own: make the PrefixTree with slot_alignment =
-// page size. How many tokens of a page count is what the tree says; no length is derived from
-// pages.
+// page_table(i). Every node begins on a page of its own: make the PrefixTree with
+// SlotLayout::alignment = page size. How many tokens of a page count is what the tree says; no
+// length is derived from pages, and entries of pages without any (SlotLayout::room) are not read.
 
 #include <fasttree/cache/kv_cache.hpp>
 

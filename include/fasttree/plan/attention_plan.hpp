@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The plan: host tables and their copy where kernels read them. Pure data, made by make_plan, read
-// by every stage; one plan serves all layers of a model and all steps until the tree changes.
+// by every stage; one plan serves all layers of a model, and all steps until the requests change.
 
 #include <string>
 #include <vector>
@@ -62,8 +62,8 @@ class DeviceArray {
 }  // namespace detail
 
 /// A plan of attention over a tree for heads of `Shape`, for kernels of `Backend` on `Space`.
-/// Movable, not copyable: its memory is made anew only when a larger plan is put into it. Fixed in
-/// lengths: when tokens are appended, plan anew.
+/// Movable, not copyable: its memory is made anew only when a larger plan is put into it. When
+/// tokens are appended, or requests come and go, update it (update_plan.hpp) or plan anew.
 template <class Space, class Shape, class Backend>
 class AttentionPlan {
  public:
@@ -80,12 +80,12 @@ class AttentionPlan {
   PlanArrays const& arrays() const { return arrays_; }
   int queries() const { return static_cast<int>(tables_.query_order.size()); }
 
-  /// Lets `build(grouping, tables)` write the tables, then enqueues their upload on `space`. Where
-  /// that throws, the plan is left as it was if the tables were not yet touched, else empty.
-  template <class Build>
-  void rebuild(Space const& space, Build const& build) {
+  /// Lets `write(grouping, tables)` write the tables, then enqueues their upload on `space`. Where
+  /// that throws, the plan is as `write` leaves it.
+  template <class Write>
+  void rewrite(Space const& space, Write const& write) {
     try {
-      build(grouping_, tables_);
+      write(grouping_, tables_);
     } catch (...) {
       upload(space);
       throw;

@@ -66,7 +66,7 @@ PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
   sum.unique_key_bytes = sum.unique_keys * key_bytes;
   sum.path_key_bytes = sum.path_keys * key_bytes;
   sum.query_bytes = sum.queries * shape.query_heads * stored * (Shape::head_dim + Shape::value_dim);
-  sum.partials = tables.partials;
+  sum.partials = static_cast<std::int64_t>(tables.merge_partials.size());
   sum.partial_bytes = 2 * sum.partials * shape.query_heads *
                       static_cast<std::int64_t>(sizeof(float)) * (Shape::value_dim + 1);
   if (computed_pairs > 0) sum.row_padding = 1.0 - static_cast<double>(pairs) / computed_pairs;

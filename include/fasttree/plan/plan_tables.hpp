@@ -24,6 +24,24 @@ struct EdgeDecision {
   bool together;
 };
 
+/// What updates of a plan go by, and the memory in which they are made: see update_tables.hpp.
+struct PlanUpdates {
+  int room = 0;          ///< tokens for which each query has slots of its own behind its last key
+  int longest_item = 0;  ///< keys of the longest item that was planned
+  int ranges_read = 0;   ///< how many ranges there were when each was read by some item
+  /// Ranges that end with the last key of a query and are its alone: that of each query, and some
+  /// that no query attends to any more; or none, where they are not yet known.
+  std::vector<int> last_ranges;
+  std::vector<int> free_partials;  ///< partial results that no item writes
+  std::vector<KeyRange> other_ranges;
+
+  constexpr void clear() {
+    room = longest_item = ranges_read = 0;
+    last_ranges.clear();
+    free_partials.clear();
+  }
+};
+
 /// Work items and what surrounds them. Queries are numbered in depth-first order.
 struct PlanTables {
   PlanTarget target;              ///< what the plan was made for
@@ -36,11 +54,14 @@ struct PlanTables {
   std::vector<int> merge_queries;  ///< queries that no item writes: merged, or without any key
   std::vector<int> merge_begin;    ///< query, and one more -> its partial results in the next array
   std::vector<int> merge_partials;  ///< partial results, in the order in which they are merged
-  int partials = 0;                 ///< partial results, each of all query heads
-  std::int64_t slots = 0;           ///< that the cache must have
-  std::int64_t unique_keys = 0;     ///< of nodes that some request attends to
+  int partials = 0;        ///< partial results, each of all query heads; updates leave unused ones
+  std::int64_t slots = 0;  ///< that the cache must have
+  /// Of nodes that some request attends to; more than there are where updates removed requests, or
+  /// added some that share keys.
+  std::int64_t unique_keys = 0;
   std::int64_t path_keys = 0;  ///< the same, counted once per query: what no sharing would read
-  std::vector<EdgeDecision> decisions;
+  std::vector<EdgeDecision> decisions;  ///< of the last plan, before updates
+  PlanUpdates updates;
 
   constexpr std::span<KeyRange const> ranges_of(WorkItem const& item) const {
     return std::span<KeyRange const>(ranges).subspan(item.range_begin,
@@ -55,6 +76,7 @@ struct PlanTables {
     decisions.clear();
     narrow_queries = partials = 0;
     slots = unique_keys = path_keys = 0;
+    updates.clear();
   }
 };
 

@@ -60,9 +60,11 @@ constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
 
 constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
                               PlanTables& tables) {
+  bool all_grow = true;
   for (int const request : grouping.request_order) {
     int const node = tree.request(request).node;
     int const path = tree.path_length(node), queries = tree.request(request).query_length;
+    if (queries > 0 && !(tree.length(node) > 0 && tree.grows(node))) all_grow = false;
     for (int i = 0; i < queries; ++i) {
       tables.query_order.push_back(tree.first_query(request) + i);
       tables.visible_keys.push_back(std::max(0, path - queries + 1 + i));
@@ -72,6 +74,16 @@ constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
   for (int node = 0; node < tree.nodes(); ++node)
     if (tree.queries_under(node) > 0) tables.unique_keys += tree.length(node);
   tables.slots = tree.slots();
+  tables.updates.room = tree.queries() == 0 ? std::numeric_limits<int>::max()
+                        : all_grow          ? tree.room()
+                                            : 0;
+}
+
+/// Teams count tasks, items x KV heads, by int; each asks for one more than there are.
+constexpr void require_tasks(char const* function, std::size_t items, PlanTarget const& target) {
+  std::int64_t const tasks = static_cast<std::int64_t>(items) * target.kv_heads + target.slots;
+  require(tasks < std::numeric_limits<int>::max(), function, "items x KV heads", "less than 2^31",
+          tasks);
 }
 
 /// Appends the items of a group, one key piece after the other, its query tiles side by side:
@@ -107,7 +119,12 @@ constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, PlanTa
       tables.items.push_back({begin, end, range_begin, range_end, WorkItem::direct});
       used = true;
     }
-    if (!used) tables.ranges.resize(range_begin);
+    if (used) {
+      tables.updates.longest_item =
+          std::max(tables.updates.longest_item, group.keys_per_item - room);
+    } else {
+      tables.ranges.resize(range_begin);
+    }
   }
 }
 
@@ -160,12 +177,8 @@ constexpr void fill_tables(PrefixTree const& tree, PlanTarget const& target, Gro
   if (tables.narrow_queries == 0) tables.tiles.wide = target.tiles.wide;  // nothing else is left
   number_queries(tree, grouping, tables);
   for (KeyGroup const& group : grouping.groups) cut_group(group, grouping, tables);
-  // Teams count tasks, items x KV heads, by int; each asks for one more than there are.
-  std::int64_t const tasks =
-      std::int64_t{1} * static_cast<std::int64_t>(tables.items.size()) * target.kv_heads +
-      target.slots;
-  require(tasks < std::numeric_limits<int>::max(), "build_plan", "items x KV heads",
-          "less than 2^31", tasks);
+  require_tasks("build_plan", tables.items.size(), target);
+  tables.updates.ranges_read = static_cast<int>(tables.ranges.size());
   place_partials(grouping.items_of_query, tables);
   tables.decisions.assign(grouping.decisions.begin(), grouping.decisions.end());
 }

@@ -5,7 +5,13 @@
 // Validated once, immutable, on the host; every algorithm is iterative (chains of thousands of
 // nodes are real) and usable in constant expressions. All that plans need is computed here, in
 // linear time.
+//
+// Nodes may say where their keys lie. Plans speak of key slots, not of nodes: a tree that was edited
+// and keeps the slots of its tokens (a node split in two, an idle one dropped) leaves every plan as
+// it is.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -25,6 +31,12 @@ struct Request {
   int query_length = 1;
 };
 
+/// Where the key slots of the nodes lie: node after node, with gaps.
+struct SlotLayout {
+  int alignment = 1;  ///< a node's first slot is a multiple of this: the page size of a paged cache
+  int room = 0;       ///< free slots behind each node that `grows`, for append_tokens
+};
+
 /// A forest with requests.
 class PrefixTree {
  public:
@@ -35,29 +47,53 @@ class PrefixTree {
   /// \param parents         node -> its parent, or no_parent; in any order
   /// \param lengths         node -> its number of tokens, 0 allowed
   /// \param requests        on any node, leaf or not; several on a node, or none
-  /// \param slot_alignment  a node's first key slot is a multiple of this: the page size of a paged
-  /// cache
+  /// \param layout          how nodes share out the key slots
   ///
   /// Errors: `Error` on sizes that differ, a parent or node out of range, a cycle, a negative
-  /// length, a path of 2^31 tokens or more. Time and memory: linear in nodes + requests.
+  /// length, a path of 2^31 tokens (with room) or more. Time and memory: linear in nodes +
+  /// requests.
   constexpr PrefixTree(std::span<int const> parents, std::span<int const> lengths,
-                       std::span<Request const> requests, int slot_alignment = 1)
-      : parents_(parents.begin(), parents.end()),
-        lengths_(lengths.begin(), lengths.end()),
-        requests_(requests.begin(), requests.end()) {
-    validate(slot_alignment);
-    sort_children();
-    sort_nodes();
-    place_keys(slot_alignment);
-    sort_requests();
+                       std::span<Request const> requests, SlotLayout const& layout = {})
+      : PrefixTree(parents, lengths, requests, layout.room) {
+    require(layout.alignment > 0, "PrefixTree", "layout.alignment", "a positive number",
+            layout.alignment);
+    slot_begin_.reserve(parents_.size());
+    for (int node = 0; node < nodes(); ++node) {
+      slot_begin_.push_back(slots_);
+      slots_ += round_up<std::int64_t>(length_with_room(node), layout.alignment);
+    }
+  }
+
+  /// The same with the first key slot of each node, which the caller keeps from tree to tree.
+  ///
+  /// \param slot_begins  node -> its first slot; the slots of nodes, with room, do not overlap
+  /// \param room         free slots behind each node that `grows`
+  ///
+  /// Errors: also on negative or overlapping slots. Time: nodes log(nodes) + requests.
+  constexpr PrefixTree(std::span<int const> parents, std::span<int const> lengths,
+                       std::span<Request const> requests, std::span<std::int64_t const> slot_begins,
+                       int room = 0)
+      : PrefixTree(parents, lengths, requests, room) {
+    slot_begin_.assign(slot_begins.begin(), slot_begins.end());
+    validate_slots();
   }
 
   constexpr int nodes() const { return static_cast<int>(parents_.size()); }
   constexpr int requests() const { return static_cast<int>(requests_.size()); }
   /// Queries of all requests: rows of the query and output arrays, request after request.
   constexpr int queries() const { return first_query_.back(); }
-  /// Key slots that the cache must have: all tokens, with the gaps that alignment leaves.
+  /// Key slots that the cache must have: up to the last token, with its room.
   constexpr std::int64_t slots() const { return slots_; }
+  /// Free slots behind each node that grows.
+  constexpr int room() const { return room_; }
+  /// Whether one query alone attends to the node and hangs on it: tokens appended to the node are
+  /// that query's alone.
+  constexpr bool grows(int node) const {
+    if (queries_under_[node] != 1) return false;
+    auto const on_node = requests_on(node);
+    return std::any_of(on_node.begin(), on_node.end(),
+                       [&](int request) { return requests_[request].query_length == 1; });
+  }
 
   constexpr int parent(int node) const { return parents_[node]; }
   constexpr int length(int node) const { return lengths_[node]; }
@@ -85,12 +121,30 @@ class PrefixTree {
   constexpr int first_query(int request) const { return first_query_[request]; }
 
  private:
+  /// All but the slots.
+  constexpr PrefixTree(std::span<int const> parents, std::span<int const> lengths,
+                       std::span<Request const> requests, int room)
+      : parents_(parents.begin(), parents.end()),
+        lengths_(lengths.begin(), lengths.end()),
+        requests_(requests.begin(), requests.end()),
+        room_(room) {
+    validate();
+    sort_children();
+    sort_nodes();
+    sort_requests();
+    place_keys();
+  }
+
+  constexpr std::int64_t length_with_room(int node) const {
+    return std::int64_t{1} * lengths_[node] + (room_ > 0 && grows(node) ? room_ : 0);
+  }
+
   static constexpr std::span<int const> slice(std::vector<int> const& all,
                                               std::vector<int> const& first, int i) {
     return std::span<int const>(all).subspan(first[i], first[i + 1] - first[i]);
   }
 
-  constexpr void validate(int slot_alignment) const {
+  constexpr void validate() const {
     constexpr char const* function = "PrefixTree";
     require(lengths_.size() == parents_.size(), function, "lengths.size()", parents_.size(),
             lengths_.size());
@@ -99,7 +153,7 @@ class PrefixTree {
             parents_.size());
     require(requests_.size() <= most, function, "requests.size()", "less than 2^31 - 1",
             requests_.size());
-    require(slot_alignment > 0, function, "slot_alignment", "a positive number", slot_alignment);
+    require(room_ >= 0, function, "room", "0 or more", room_);
     for (int node = 0; node < nodes(); ++node) {
       if (parents_[node] < no_parent || parents_[node] >= nodes())
         fail(function, "parents[" + std::to_string(node) + "]",
@@ -146,18 +200,36 @@ class PrefixTree {
     fail("PrefixTree", "parents", "a forest", "a cycle on or above node " + std::to_string(lost));
   }
 
-  constexpr void place_keys(int slot_alignment) {
-    slot_begin_.reserve(parents_.size());
-    for (int const length : lengths_) {
-      slot_begin_.push_back(slots_);
-      slots_ += round_up<std::int64_t>(length, slot_alignment);
-    }
+  constexpr void place_keys() {
     position_.assign(parents_.size(), 0);
     for (int const node : parents_first_) {
       if (parents_[node] != no_parent) position_[node] = path_length(parents_[node]);
-      if (position_[node] > std::numeric_limits<int>::max() - lengths_[node])
+      if (position_[node] > std::numeric_limits<int>::max() - length_with_room(node))
         fail("PrefixTree", "lengths", "paths of less than 2^31 tokens",
              "a longer one down to node " + std::to_string(node));
+    }
+  }
+
+  /// Refuses slots that overlap, and finds the last one.
+  constexpr void validate_slots() {
+    constexpr char const* function = "PrefixTree";
+    require(slot_begin_.size() == parents_.size(), function, "slot_begins.size()", parents_.size(),
+            slot_begin_.size());
+    std::vector<int> by_slot;
+    for (int node = 0; node < nodes(); ++node) {
+      std::int64_t const most = std::numeric_limits<std::int64_t>::max() - length_with_room(node);
+      if (slot_begin_[node] < 0 || slot_begin_[node] > most)
+        fail(function, "slot_begins[" + std::to_string(node) + "]", "from 0 to less than 2^63",
+             slot_begin_[node]);
+      if (length_with_room(node) > 0) by_slot.push_back(node);
+    }
+    std::sort(by_slot.begin(), by_slot.end(),
+              [&](int a, int b) { return slot_begin_[a] < slot_begin_[b]; });
+    for (int const node : by_slot) {
+      if (slot_begin_[node] < slots_)
+        fail(function, "slot_begins[" + std::to_string(node) + "]",
+             "slots of its own, from " + std::to_string(slots_) + " on", slot_begin_[node]);
+      slots_ = slot_begin_[node] + length_with_room(node);
     }
   }
 
@@ -190,6 +262,7 @@ class PrefixTree {
   std::vector<int> first_child_, children_, parents_first_;
   std::vector<std::int64_t> slot_begin_;
   std::int64_t slots_ = 0;
+  int room_ = 0;
   std::vector<int> position_;
   std::vector<int> first_query_, first_request_, requests_by_node_, requests_under_, queries_under_;
 };

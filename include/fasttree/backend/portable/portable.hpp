@@ -25,6 +25,10 @@ struct Backend {
     return {.wide = wide, .narrow = has_narrow<N> ? narrow : wide};
   }
 
+  /// A core of the host.
+  static constexpr MachineCosts costs{
+      .launch = 10, .item = 1, .memory = 10e3, .cache = 20e3, .wide = 60e3, .narrow = 40e3};
+
   /// Teams that run at once.
   static int teams(Space const& space) {
     return std::max(1, static_cast<int>(space.concurrency()) / TeamSize);
