@@ -33,6 +33,18 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   return work;
 }
 
+/// Microseconds that no plan can do without: each key read once, each pair of a key and a row
+/// multiplied once in the faster tile, no slot at rest.
+constexpr double predict_floor(PlanTables const& tables, MachineCosts const& costs) {
+  PlanTarget const& target = tables.target;
+  double const rows = static_cast<double>(tables.query_order.size()) * target.group;
+  double const read = static_cast<double>(tables.unique_keys) * target.key_bytes / costs.memory +
+                      rows * target.row_bytes / costs.cache;
+  double const multiply = static_cast<double>(tables.path_keys) * target.group * target.flops /
+                          std::max(costs.wide, costs.narrow);
+  return costs.launch + std::max(read, multiply) * target.kv_heads / target.slots;
+}
+
 /// Microseconds of a call. Time: linear in the items and their ranges.
 template <class Costs>
 constexpr double predict(PlanTables const& tables, Costs const& costs) {
