@@ -99,9 +99,10 @@ std::vector<std::pair<std::string, Forest>> fitted_trees() {
 
 using Constant = double MachineCosts::*;
 constexpr std::pair<char const*, Constant> constants[] = {
-    {"launch", &MachineCosts::launch}, {"item", &MachineCosts::item},
-    {"memory", &MachineCosts::memory}, {"cache", &MachineCosts::cache},
-    {"wide", &MachineCosts::wide},     {"narrow", &MachineCosts::narrow}};
+    {"launch", &MachineCosts::launch},   {"item", &MachineCosts::item},
+    {"memory", &MachineCosts::memory},   {"cache", &MachineCosts::cache},
+    {"results", &MachineCosts::results}, {"wide", &MachineCosts::wide},
+    {"narrow", &MachineCosts::narrow},   {"in_turn", &MachineCosts::in_turn}};
 
 double misfit(std::vector<Timed> const& all, MachineCosts const& costs) {
   double sum = 0;
@@ -111,8 +112,10 @@ double misfit(std::vector<Timed> const& all, MachineCosts const& costs) {
   return sum;
 }
 
-/// Changes one constant after the other, by smaller and smaller factors, while that helps.
-MachineCosts fit(std::vector<Timed> const& all, MachineCosts costs) {
+/// Changes one constant after the other, by smaller and smaller factors, while that helps; each stays
+/// within a tenth and ten times of what it was, and `in_turn` at most 1.
+MachineCosts fit(std::vector<Timed> const& all, MachineCosts const& from) {
+  MachineCosts costs = from;
   double best = misfit(all, costs);
   for (double factor = 2; factor > 1.002; factor = std::sqrt(factor)) {
     for (bool helped = true; helped;) {
@@ -121,6 +124,8 @@ MachineCosts fit(std::vector<Timed> const& all, MachineCosts costs) {
         for (double const change : {factor, 1 / factor}) {
           MachineCosts changed = costs;
           changed.*constant *= change;
+          double const whole = changed.*constant / from.*constant;
+          if (whole < 0.1 || whole > 10 || changed.in_turn > 1) continue;
           double const sum = misfit(all, changed);
           if (sum >= best) continue;
           best = sum;

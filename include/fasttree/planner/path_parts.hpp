@@ -11,6 +11,7 @@
 
 #include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
+#include <fasttree/planner/policies.hpp>
 #include <fasttree/planner/query_blocks.hpp>
 #include <fasttree/tree/prefix_tree.hpp>
 
