@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +41,8 @@ struct Timed {
   double microseconds;
 };
 
-/// Adds the time of attention over a tree by a planner, the median of some rounds.
+/// Adds the time of attention over a tree by a planner, the least of some rounds: what disturbs a
+/// machine only adds.
 template <class E, class Policy>
 void time_plan(std::string const& name, Forest const& forest, Heads heads, bool left_out,
                Policy const& policy, std::vector<Timed>& all) {
@@ -49,15 +51,14 @@ void time_plan(std::string const& name, Forest const& forest, Heads heads, bool 
     std::fprintf(stderr, "bench_calibrate: wrong result: %s\n", name.c_str());
     std::exit(1);
   }
-  std::vector<double> times;
+  double least = std::numeric_limits<double>::infinity();
   for (int round = 0; round < rounds; ++round) {
     auto const begin = std::chrono::steady_clock::now();
     point.attend();
     auto const end = std::chrono::steady_clock::now();
-    times.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
+    least = std::min(least, std::chrono::duration<double, std::micro>(end - begin).count());
   }
-  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-  all.push_back({name, left_out, point.tables(), times[rounds / 2]});
+  all.push_back({name, left_out, point.tables(), least});
 }
 
 template <class E>

@@ -13,7 +13,8 @@
 namespace fasttree {
 
 /// What an item does for one KV head. Keys are read for the first time by the item that has the
-/// first of the queries that see them.
+/// first of the queries that see them; the wide tile multiplies them with the rows that see them, the
+/// narrow one with all of its rows.
 constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   PlanTarget const& target = tables.target;
   bool const narrow = item.query_end - item.query_begin <= tables.narrow_queries;
@@ -25,7 +26,8 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
     if (queries <= 0) continue;
     double const keys = range.length;
     (range.query_begin >= item.query_begin ? work.new_keys : work.more_keys) += keys;
-    double const rows = round_up(queries * target.group, tile.row_step);
+    double const rows = round_up(
+        (narrow ? item.query_end - item.query_begin : queries) * target.group, tile.row_step);
     (narrow ? work.narrow_rows : work.wide_rows) += keys * rows;
   }
   work.rows = target.group * (item.query_end - item.query_begin);

@@ -20,6 +20,9 @@ struct TilePolicy {
 struct Tiles {
   TilePolicy wide;
   TilePolicy narrow;
+  /// Keys that an item should have at most: those of a token lie near each other for all KV heads,
+  /// whose turns at one item follow each other.
+  int most_keys = 1 << 30;
 
   friend constexpr bool operator==(Tiles const&, Tiles const&) = default;
 };

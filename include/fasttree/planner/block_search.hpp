@@ -41,6 +41,7 @@ class BlockSearch {
   constexpr void run() {
     ApartPrices const apart = apart_prices();
     paths_.part(apart);
+    choose_lower_height();
     if (apart.gain.empty()) return try_heights(target_.queries(tiles_.wide), 0);
     try_heights(target_.queries(tiles_.wide), few_queries_);
     if (paths_.is_parted()) {
@@ -133,13 +134,26 @@ class BlockSearch {
 
   // ---- blocks
 
+  /// Finds the height at which the lower parts take least.
+  constexpr void choose_lower_height() {
+    double least = unsplit;
+    for (int height = few_queries_; height > 0 && paths_.is_parted(); height /= 2) {
+      blocks_.clear();
+      mean_load_ = 0;
+      add_blocks(paths_.lower, height);
+      if (mean_load_ >= least) break;
+      least = mean_load_;
+      lower_height_ = height;
+    }
+  }
+
   /// Makes the blocks of a height.
   constexpr void cut(int height) {
     blocks_.clear();
     longest_block_ = mean_load_ = 0;
     if (height > few_queries_) paths_.count_padding(height);
     add_blocks(paths_.upper, height);
-    if (paths_.is_parted()) add_blocks(paths_.lower, few_queries_);
+    if (paths_.is_parted()) add_blocks(paths_.lower, lower_height_);
     mean_load_ *= static_cast<double>(target_.kv_heads) / target_.slots;
   }
 
@@ -155,8 +169,10 @@ class BlockSearch {
       if (new_keys + more_keys == 0) continue;
       bool const narrow = block.queries() <= few_queries_, partial = paths_.is_parted(block);
       double const keys = new_keys + more_keys, rows = target_.group * block.queries();
-      double key_rows = part.key_rows(block) + (narrow ? 0 : paths_.added_rows(block));
-      key_rows = std::max(key_rows, keys * (narrow ? tiles_.narrow : tiles_.wide).row_step);
+      double const key_rows =
+          narrow ? keys * round_up(block.queries() * target_.group, tiles_.narrow.row_step)
+                 : std::max(part.key_rows(block) + paths_.added_rows(block),
+                            keys * tiles_.wide.row_step);
       double const time = costs_.item_time(target_, {.new_keys = new_keys,
                                                      .more_keys = more_keys,
                                                      .wide_rows = narrow ? 0 : key_rows,
@@ -171,13 +187,14 @@ class BlockSearch {
 
   // ---- pieces
 
-  /// Into how many pieces a block is cut so that none takes longer than `longest`, nor less than a
-  /// tile of keys.
+  /// Into how many pieces a block is cut so that none takes longer than `longest` or has too many
+  /// keys, nor less than a tile of them.
   constexpr int pieces_of(PricedBlock const& block, double longest) const {
-    if (block.time <= longest) return 1;
+    int const least = static_cast<int>((block.keys + tiles_.most_keys - 1) / tiles_.most_keys);
+    if (block.time <= longest) return std::max(least, 1);
     double const most = std::max(1.0, block.keys / tiles_.wide.key_rows);
     double const work = block.time - item_, room = longest - item_;
-    return static_cast<int>(room * most > work ? work / room + 1 : most);
+    return std::max(least, static_cast<int>(room * most > work ? work / room + 1 : most));
   }
 
   constexpr double piece_time(PricedBlock const& block, int pieces) const {
@@ -292,7 +309,8 @@ class BlockSearch {
   Tiles const tiles_;
   Grouping& grouping_;
   double item_, partial_row_;
-  int few_queries_;  ///< of a block that takes the narrow tile
+  int few_queries_;       ///< of a block that takes the narrow tile
+  int lower_height_ = 1;  ///< of blocks of lower parts
   PrefixTree const& tree_;
   PathParts paths_;
   std::vector<PricedBlock>& blocks_ = grouping_.scratch.blocks[0];

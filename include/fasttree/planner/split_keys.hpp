@@ -12,7 +12,7 @@
 namespace fasttree {
 
 /// Gives all groups one length of pieces: about four items per slot of the machine, none below four
-/// key tiles, so that a machine that is full anyway splits nothing.
+/// key tiles nor above the tiles' `most_keys`, so that a machine that is full anyway splits little.
 constexpr void split_evenly(PlanTarget const& target, Grouping& grouping) {
   auto const keys_of = [&](KeyGroup const& group) {
     std::int64_t keys = 0;
@@ -26,7 +26,8 @@ constexpr void split_evenly(PlanTarget const& target, Grouping& grouping) {
   int const tile = target.tiles.wide.key_rows;
   std::int64_t const piece = round_up<std::int64_t>(ceil_div(work, items), tile);
   for (KeyGroup& group : grouping.groups)
-    group.keys_per_item = static_cast<int>(std::clamp<std::int64_t>(piece, 4 * tile, 1 << 30));
+    group.keys_per_item = static_cast<int>(
+        std::clamp<std::int64_t>(piece, 4 * tile, std::max(4 * tile, target.tiles.most_keys)));
 }
 
 }  // namespace fasttree

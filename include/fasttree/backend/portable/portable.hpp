@@ -22,7 +22,7 @@ struct Backend {
   static consteval Tiles tiles() {
     constexpr TilePolicy wide{.query_rows = 96, .key_rows = 64, .row_step = N};
     constexpr TilePolicy narrow{.query_rows = narrow_rows, .key_rows = narrow_key_rows};
-    return {.wide = wide, .narrow = has_narrow<N> ? narrow : wide};
+    return {.wide = wide, .narrow = has_narrow<N> ? narrow : wide, .most_keys = 1024};
   }
 
   /// A core of a server: two of a Xeon with AVX-512, by bench/calibrate.cpp.
