@@ -54,8 +54,8 @@ def real_table(plans):
     points = by_point(plans, "real")
     if not points:
         return []
-    lines = ["| batch, heads | keys, queries and outputs at full bandwidth, us | `MinimalTraffic`, us | over it | "
-             "partial results of a request | `NoSharing`, us | fixed pieces, us |",
+    lines = ["| batch, heads | keys, queries and outputs at full bandwidth, us | "
+             "`MinimalTraffic`, us | over it | partial results of a request | `NoSharing`, us | fixed pieces, us |",
              "|---|---|---|---|---|---|---|"]
     for (tree, heads), found in sorted(points.items(), key=lambda p: p[1][OURS]["bandwidth_us"]):
         ours = found[OURS]
@@ -151,8 +151,8 @@ def traffic_picture(plans, heads="32x8"):
             y += row
         y += 7
     picture.text(24, y + 14, "Predicted: bytes of partial results over those of keys and values; paper's "
-                 f"trees by nodes of a level and tokens of the root, {heads.replace('x', ' / ')} heads.", fill="#555",
-                 font_size="11")
+                 f"trees by nodes of a level and tokens of the root, "
+                 f"{heads.replace('x', ' / ')} heads.", fill="#555", font_size="11")
     return picture.svg(y + 26)
 
 
