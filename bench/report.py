@@ -113,7 +113,8 @@ def planning_line(planner):
         found = [time[clock] for time in planner["measured"]["times"]
                  if time["what"] == what and time["requests"] == 1024
                  and time["tree"].startswith("paper") and time["planner"] == planner_report.OURS]
-        return f"{min(found):.{1 if max(found) < 10 else 0}f} to {max(found):.1f} us" if found else None
+        digits = 1 if found and max(found) < 10 else 0
+        return f"{min(found):.{digits}f} to {max(found):.{digits}f} us" if found else None
 
     if not span("plan"):
         return []
