@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what bench/results/host*.json hold, a file for each machine: a table and a picture each, between
-the marks <!-- performance:begin --> and <!-- performance:end --> of README.md; docs/performance*.svg.
+"""Draws what files under bench/results hold, between marks like <!-- performance:begin --> and
+<!-- performance:end -->: of host*.json, a file for each machine, a table each in README.md and
+docs/performance*.svg; of planner.json, tables in docs/planner.md, docs/planner_*.svg and a line in README.md.
 
   bench/report.py
 """
@@ -10,8 +11,9 @@ import json
 import pathlib
 import sys
 
+import planner_report
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- performance:begin -->", "<!-- performance:end -->"
 TITLES = {
     "shared": "64 requests, 2048 shared + 64 own tokens",
     "single": "1 request, 8192 tokens",
@@ -23,7 +25,6 @@ class Results:
     def __init__(self, report):
         self.context = report["context"]
         self.attention = report["tree_attention"]
-        self.planning = report["planning"]
         self.pytorch = report["pytorch"]
 
     def one(self, **wanted):
@@ -76,8 +77,8 @@ def table(results):
               f"({context['blas']}) and the bytes of keys, values, queries and outputs, once each, at "
               "the rate of a plain read, both measured beside each point. PyTorch: each request alone, "
               "its keys gathered by head beforehand, the query group as rows or by enable_gqa.", ""]
-    lines += sharing_table(results) + planning_lines(results)
-    return "\n".join(lines)
+    lines += sharing_table(results)
+    return "\n".join(lines).strip()
 
 
 def sharing_table(results):
@@ -105,21 +106,24 @@ def memory_bounds(result):
     return result["bytes"] / result["read_rate"] > result["flops"] / result["sgemm_rate"]
 
 
-def planning_lines(results):
-    times = [r["time_us"] for r in results.planning
-             if r["what"] == "plan" and r["requests"] == 1024 and r["tree"].startswith("paper")]
-    if not times:
+def planning_line(planner):
+    """For README.md: how long it takes to plan, and to update a plan."""
+    def span(what):
+        clock = "cpu_us" if what == "plan" else "time_us"  # updates are timed one by one
+        found = [time[clock] for time in planner["measured"]["times"]
+                 if time["what"] == what and time["requests"] == 1024
+                 and time["tree"].startswith("paper") and time["planner"] == planner_report.OURS]
+        digits = 1 if found and max(found) < 10 else 0
+        return f"{min(found):.{digits}f} to {max(found):.{digits}f} us" if found else None
+
+    if not span("plan"):
         return []
-    lines = [f"Planning the FastTree paper's trees of 1024 requests anew takes {min(times):.0f} to "
-             f"{max(times):.0f} us on one core."]
-    updates = {what: [r["time_us"] for r in results.planning if r["what"] == what
-                      and r["requests"] == 1024 and r["tree"].startswith("paper")]
-               for what in ("append_tokens", "remove_request", "add_request")}
+    line = f"Planning the FastTree paper's trees of 1024 requests anew takes {span('plan')} on one core."
+    updates = {what: span(what) for what in ("append_tokens", "remove_request", "add_request")}
     if all(updates.values()):
-        lines[0] += " Between two plans, " + ", ".join(
-            f"`{what}` takes {min(times):.1f} to {max(times):.1f} us"
-            for what, times in updates.items()) + "."
-    return lines
+        line += " Between two plans, " + ", ".join(f"`{what}` takes {times}"
+                                                   for what, times in updates.items()) + "."
+    return [line + " What plans are worth: [docs/planner.md](docs/planner.md)."]
 
 
 # ---- the picture
@@ -193,24 +197,46 @@ def svg(results):
             + "\n".join(parts) + "\n</svg>\n")
 
 
+def write_between(file, mark, lines):
+    begin, end = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
+    text = (ROOT / file).read_text(encoding="utf-8")
+    if text.count(begin) != 1 or text.count(end) != 1:
+        sys.exit(f"{file}: needs one {begin} and one {end}")
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
+    (ROOT / file).write_text(f"{before}{begin}\n" + "\n".join(lines).strip() + f"\n{end}{after}",
+                             encoding="utf-8")
+    print(f"wrote {file}")
+
+
+def write_picture(file, picture):
+    (ROOT / file).write_text(picture, encoding="utf-8")
+    print(f"wrote {file}")
+
+
+def report_planner(planner):
+    context, predicted, measured = (planner[key] for key in ("context", "predicted", "measured"))
+    write_picture("docs/planner_partials.svg", planner_report.traffic_picture(predicted["plans"]))
+    write_between("docs/planner.md", "predicted", planner_report.predicted_lines(predicted))
+    lines = planner_report.measured_lines(measured, context)
+    picture = planner_report.time_picture(measured["times"], context)
+    if picture:
+        write_picture("docs/planner_time.svg", picture)
+        lines = ["![Planning time against size](planner_time.svg)", ""] + lines
+    write_between("docs/planner.md", "measured", lines)
+
+
 def main():
     sections = []
     for file in sorted((ROOT / "bench/results").glob("host*.json")):
         results = Results(json.loads(file.read_text(encoding="utf-8")))
-        picture = ROOT / "docs" / f"{file.stem.replace('host', 'performance')}.svg"
-        picture.write_text(svg(results), encoding="utf-8")
-        print(f"wrote {picture.relative_to(ROOT)}")
-        sections.append(f"![Times beside the floor, attention without sharing, and PyTorch]"
-                        f"({picture.relative_to(ROOT)})\n\n{table(results)}")
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        sys.exit(f"README.md: needs one {BEGIN} and one {END}")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    readme.write_text(f"{before}{BEGIN}\n" + "\n\n".join(sections) + f"\n{END}{after}",
-                      encoding="utf-8")
-    print("wrote README.md")
+        picture = f"docs/{file.stem.replace('host', 'performance')}.svg"
+        write_picture(picture, svg(results))
+        sections += [f"![Times beside the floor, attention without sharing, and PyTorch]({picture})", "",
+                     table(results), ""]
+    planner = json.loads((ROOT / "bench/results/planner.json").read_text(encoding="utf-8"))
+    write_between("README.md", "performance", sections + planning_line(planner))
+    report_planner(planner)
 
 
 if __name__ == "__main__":

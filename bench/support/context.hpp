@@ -4,24 +4,15 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <string>
 
 #include <fasttree/core/lanes.hpp>
 #include <fasttree/version.hpp>
 #include "anchors.hpp"
+#include "shrink.hpp"
 
 namespace fasttree::bench {
-
-/// A positive number in an environment variable, 1 where there is none.
-inline int number_in(char const* variable) {
-  char const* const text = std::getenv(variable);
-  return text != nullptr ? std::max(1, std::atoi(text)) : 1;
-}
-
-/// By what all sizes are divided, so that a test can run every benchmark.
-inline int shrink() { return number_in("FASTTREE_BENCHMARK_SHRINK"); }
 
 /// What follows `key` on its line of a file.
 inline std::string line_of(char const* file, std::string const& key) {

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The 15 trees on which the FastTree paper measures: nodes and tokens of a node, level by level.
+// The 15 trees on which the FastTree paper measures: nodes and tokens of a node, level by level; a request
+// on each node of the last level.
 
+#include <string>
 #include <vector>
 
 namespace fasttree::bench {
 
 struct Levels {
   std::vector<int> nodes, tokens;
+
+  /// As results files call the tree.
+  std::string name() const {
+    std::string text = "paper";
+    for (int const count : nodes) text += "_" + std::to_string(count);
+    return text + "_of_" + std::to_string(tokens.front());
+  }
 };
 
 inline std::vector<Levels> paper_trees() {
