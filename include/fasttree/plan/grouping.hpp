@@ -33,7 +33,7 @@ struct PricedBlock {
 
 /// Memory for policies to think in; what it holds means nothing between plans.
 struct PolicyScratch {
-  std::array<std::vector<int>, 10> integers;
+  std::array<std::vector<int>, 11> integers;
   std::array<std::vector<double>, 7> reals;
   std::array<std::vector<PricedBlock>, 2> blocks;
   std::vector<KeyRange> ranges;

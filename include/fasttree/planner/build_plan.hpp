@@ -37,6 +37,7 @@ constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
   int const most = target.queries(target.tiles.wide), queries = tree.queries();
   int const ranges = static_cast<int>(grouping.ranges.size());
   auto const require_within = [&](char const* what, auto begin, auto end, auto all) {
+    if (begin >= 0 && begin <= end && end <= all) return;
     require(begin >= 0 && begin <= end, function, what, "an interval from 0 or more on", begin);
     if (end > all) fail_above(function, what, all, end);
   };
@@ -60,15 +61,19 @@ constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
 
 constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
                               PlanTables& tables) {
+  tables.query_order.resize(tree.queries());
+  tables.visible_keys.resize(tree.queries());
   bool all_grow = tree.room() > 0;
+  int query = 0;
   for (int const request : grouping.request_order) {
     int const node = tree.request(request).node;
     int const path = tree.path_length(node), queries = tree.request(request).query_length;
-    if (all_grow && queries > 0) all_grow = tree.length(node) > 0 && tree.grows(node);
-    for (int i = 0; i < queries; ++i) {
-      tables.query_order.push_back(tree.first_query(request) + i);
-      tables.visible_keys.push_back(std::max(0, path - queries + 1 + i));
-      tables.path_keys += tables.visible_keys.back();
+    if (all_grow && queries > 0 && !(tree.length(node) > 0 && tree.grows(node))) all_grow = false;
+    for (int i = 0; i < queries; ++i, ++query) {
+      int const visible = std::max(0, path - queries + 1 + i);
+      tables.query_order[query] = tree.first_query(request) + i;
+      tables.visible_keys[query] = visible;
+      tables.path_keys += visible;
     }
   }
   for (int node = 0; node < tree.nodes(); ++node)
@@ -86,9 +91,33 @@ constexpr void require_tasks(char const* function, std::size_t items, PlanTarget
           tasks);
 }
 
+/// Appends a group that needs no cuts, as most do that carry subtrees: one item. False if it does.
+constexpr bool add_whole_group(KeyGroup const& group, Grouping const& grouping,
+                               PlanTables& tables) {
+  int const queries = group.query_end - group.query_begin;
+  if (queries == 0 || queries > group.queries_per_item) return false;
+  std::int64_t keys = 0;
+  bool has_keys = false;
+  for (int i = group.range_begin; i < group.range_end; ++i) {
+    KeyRange const& range = grouping.ranges[i];
+    if (range.length == 0) return false;
+    keys += range.length;
+    has_keys |= range.query_begin < group.query_end && range.query_end > group.query_begin;
+  }
+  if (!has_keys || keys > group.keys_per_item) return false;
+  int const first = static_cast<int>(tables.ranges.size());
+  tables.ranges.insert(tables.ranges.end(), grouping.ranges.begin() + group.range_begin,
+                       grouping.ranges.begin() + group.range_end);
+  tables.items.push_back({group.query_begin, group.query_end, first,
+                          static_cast<int>(tables.ranges.size()), WorkItem::direct});
+  tables.updates.longest_item = std::max(tables.updates.longest_item, static_cast<int>(keys));
+  return true;
+}
+
 /// Appends the items of a group, one key piece after the other, its query tiles side by side:
 /// neighbours read the same keys.
 constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, PlanTables& tables) {
+  if (add_whole_group(group, grouping, tables)) return;
   int range = group.range_begin, taken = 0;  // where the next piece begins
   while (range < group.range_end) {
     int const range_begin = static_cast<int>(tables.ranges.size());
@@ -137,7 +166,8 @@ constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tabl
     ++count[item.query_begin];
     --count[item.query_end];
   }
-  for (std::size_t i = 1; i < queries; ++i) count[i] += count[i - 1];
+  int items = 0;
+  for (int& difference : count) difference = items += difference;
 
   constexpr int written_directly = -1;
   std::int64_t partials = 0;

@@ -48,18 +48,19 @@ class PathParts {
         tree_(tree),
         target_(target),
         grouping_(grouping),
-        joints_(grouping.scratch.integers[2]),
-        place_(grouping.scratch.integers[3]),
-        top_(grouping.scratch.integers[4]),
+        joint_(grouping.scratch.integers[2]),
+        path_(grouping.scratch.integers[3]),
+        above_(grouping.scratch.integers[4]),
+        place_(grouping.scratch.integers[10]),
         parted_(grouping.scratch.integers[6]),
         added_(grouping.scratch.reals[6]) {
-    find_joints();
+    measure_paths();
   }
 
   /// Parts paths at the topmost nodes of few queries, where that pays, and counts. Time: likewise.
   constexpr void part(ApartPrices const& apart) {
     is_parted_ = false;
-    top_.assign(tree_.requests(), PrefixTree::no_parent);
+    above_.assign(path_.begin(), path_.end());
     if (!apart.gain.empty()) find_tops(apart);
     sum_keys();
   }
@@ -68,8 +69,6 @@ class PathParts {
   constexpr bool is_parted() const { return is_parted_; }
 
   constexpr int queries() const { return grouping_.query_begin.back(); }
-  /// The place, in depth-first order, of the request that asks a query.
-  constexpr int place(int query) const { return place_[query]; }
 
   /// Counts what the wide tile adds to the pairs of keys and rows of upper parts, where it rounds a
   /// node's rows up: of nodes that blocks of `height` queries do not cut by their height alone.
@@ -84,11 +83,12 @@ class PathParts {
       int const queries = tree_.queries_under(node);
       if (queries == 0 || queries > height || added[queries] == 0) continue;
       int const place = grouping_.node_begin[node];
-      if (is_parted_ && tree_.position(node) >= upper_keys(place)) continue;
+      if (is_parted_ && tree_.position(node) >= above_[place]) continue;
       added_[grouping_.query_begin[place] + 1] +=
           static_cast<double>(tree_.length(node)) * added[queries];
     }
-    for (int query = 0; query < queries(); ++query) added_[query + 1] += added_[query];
+    double sum = 0;
+    for (double& rows : added_) rows = sum += rows;
   }
 
   /// The same for one block.
@@ -100,56 +100,43 @@ class PathParts {
     return parted_[block.end] > parted_[block.begin];
   }
 
-  /// Appends the keys of a block to the group that was opened last.
+  /// Appends the keys of a block to the group that was opened last: of each query those that it does
+  /// not share with the one before.
   constexpr void append(QueryBlock block, bool of_upper) const {
-    int const first = place_[block.begin], last = place_[block.end - 1];
-    int joint = PrefixTree::no_parent, before = PrefixTree::no_parent;
-    for (int at = first; at <= last; ++at) {
-      if (at > first) joint = higher(joint, joints_[at]);
-      Request const& request = tree_.request(grouping_.request_order[at]);
-      if (request.query_length == 0) continue;
-      int const top = top_[at];
-      bool const same_top = at > first && top != PrefixTree::no_parent && top == before;
-      int const above_top = top == PrefixTree::no_parent ? request.node : tree_.parent(top);
-      if (!of_upper) {
-        append_keys(tree_, same_top ? joint : above_top, request.node, grouping_);
-      } else if (!same_top && path_length(joint) < path_length(above_top)) {
-        append_keys(tree_, joint, above_top, grouping_);
-      }
-      before = top;
-      joint = request.node;
+    PathPart const& part = of_upper ? upper : lower;
+    auto const& first_query = grouping_.query_begin;
+    for (int place = place_[block.begin]; place <= place_[block.end - 1]; ++place) {
+      if (first_query[place + 1] == first_query[place]) continue;
+      int const above = above_[place];
+      int const query = first_query[place];
+      int const shared = query <= block.begin ? 0 : part.shared_keys(query);
+      int const from = of_upper ? shared : above + shared, to = of_upper ? above : path_[place];
+      if (from < to)
+        append_keys(tree_, from, to, tree_.request(grouping_.request_order[place]).node, grouping_);
     }
   }
 
  private:
-  constexpr int node_of(int place) const {
-    return tree_.request(grouping_.request_order[place]).node;
-  }
-  constexpr int path_length(int node) const {
-    return node == PrefixTree::no_parent ? 0 : tree_.path_length(node);
-  }
-  /// Keys of the upper part of a request's path.
-  constexpr int upper_keys(int place) const {
-    int const top = top_[place];
-    return top == PrefixTree::no_parent ? tree_.path_length(node_of(place)) : tree_.position(top);
-  }
-  /// Of two nodes on one path, the one with the shorter path; the second if no keys lie between.
-  constexpr int higher(int a, int b) const { return path_length(a) < path_length(b) ? a : b; }
-
-  /// joints_[place]: the lowest node on the paths of the request at this place and the one before.
-  constexpr void find_joints() {
-    joints_.assign(tree_.requests(), PrefixTree::no_parent);
+  /// Of the request at each place: the keys of its path, and those that it shares with the request
+  /// before it. These end above the highest of the nodes whose requests begin there.
+  constexpr void measure_paths() {
+    path_.resize(tree_.requests());
+    constexpr int unknown = -1;
+    joint_.assign(tree_.requests(), unknown);
     for (int const node : tree_.parents_first()) {
       if (tree_.requests_under(node) == 0) continue;
-      int const begin = grouping_.node_begin[node], parent = tree_.parent(node);
-      if (parent != PrefixTree::no_parent && begin > grouping_.node_begin[parent])
-        joints_[begin] = parent;
-      int const own = static_cast<int>(tree_.requests_on(node).size());
-      for (int at = begin + 1; at < begin + own; ++at) joints_[at] = node;
+      int const begin = grouping_.node_begin[node], position = tree_.position(node);
+      int const path = position + tree_.length(node);
+      if (joint_[begin] == unknown) joint_[begin] = position;
+      int const end = begin + static_cast<int>(tree_.requests_on(node).size());
+      for (int at = begin; at < end; ++at) {
+        path_[at] = path;
+        if (at > begin) joint_[at] = path;
+      }
     }
   }
 
-  /// top_[place]: the node at which the path of the request at this place is parted.
+  /// above_[place]: the keys above the node at which the path of a request is parted.
   constexpr void find_tops(ApartPrices const& apart) {
     auto& top =
         grouping_.scratch.integers[5];  // node -> the topmost node of few queries above or at it
@@ -171,7 +158,8 @@ class PathParts {
       if (tree_.position(node) > 0) lost += apart.query * tree_.queries_under(node);
       if (gained[node] <= lost) continue;
       is_parted_ = true;
-      std::fill_n(top_.begin() + grouping_.node_begin[node], tree_.requests_under(node), node);
+      std::fill_n(above_.begin() + grouping_.node_begin[node], tree_.requests_under(node),
+                  tree_.position(node));
     }
   }
 
@@ -183,8 +171,8 @@ class PathParts {
     int shared = 0;  // keys that a query shares with the one before it
     for (int at = 0; at < tree_.requests(); ++at) {
       int const first = grouping_.query_begin[at], length = grouping_.query_begin[at + 1] - first;
-      int const path = tree_.path_length(node_of(at)), above = upper_keys(at);
-      shared = std::min(shared, path_length(joints_[at]));
+      int const path = path_[at], above = above_[at];
+      shared = std::min(shared, joint_[at]);
       for (int query = first; query < first + length; ++query) {
         int const seen = std::max(0, path - length + 1 + query - first);
         place_[query] = at;
@@ -203,23 +191,28 @@ class PathParts {
   /// Sums over the queries of a part.
   class Sums {
    public:
-    constexpr Sums(PathPart const& part, int queries) : part_(part) {
+    constexpr Sums(PathPart const& part, int queries) {
       part.shared.resize(queries);
-      part.keys.assign(queries + 1, 0);
-      part.rows.assign(queries + 1, 0);
+      part.keys.resize(queries + 1);
+      part.rows.resize(queries + 1);
+      shared_ = part.shared.data();
+      keys_before_ = part.keys.data();
+      rows_before_ = part.rows.data();
+      keys_before_[0] = rows_before_[0] = 0;
     }
 
     /// A query with `keys` keys in the part. Only one without keys in either part may be joined to
     /// others although it has none here.
     constexpr void add(int query, int keys, bool joins, std::int64_t key_rows, int shared) {
-      part_.shared[query] = joins && joined_ ? shared : forced_cut;
+      shared_[query] = joins && joined_ ? shared : forced_cut;
       joined_ = joins;
-      part_.keys[query + 1] = static_cast<double>(keys_ += keys - shared);
-      part_.rows[query + 1] = static_cast<double>(rows_ += key_rows);
+      keys_before_[query + 1] = static_cast<double>(keys_ += keys - shared);
+      rows_before_[query + 1] = static_cast<double>(rows_ += key_rows);
     }
 
    private:
-    PathPart const& part_;
+    int* shared_;
+    double *keys_before_, *rows_before_;
     bool joined_ = false;
     std::int64_t keys_ = 0, rows_ = 0;
   };
@@ -227,7 +220,8 @@ class PathParts {
   PrefixTree const& tree_;
   PlanTarget const& target_;
   Grouping& grouping_;
-  std::vector<int>&joints_, &place_, &top_, &parted_;
+  std::vector<int>&joint_, &path_, &above_;  ///< by places of requests in depth-first order
+  std::vector<int>&place_, &parted_;         ///< by queries
   std::vector<double>& added_;
   bool is_parted_ = false;
 };

@@ -42,29 +42,46 @@ constexpr void open_group(int query_begin, int query_end, int queries_per_item, 
       {query_begin, query_end, first, first, queries_per_item, keys_per_item});
 }
 
-/// Appends the keys on the path from `bottom` up to, and without, `above` (no_parent: the whole
-/// path) to the group that was opened last; each node's with the interval of all queries under it,
-/// of which those of the group read it. Ranges that follow each other in all respects are joined.
-constexpr void append_keys(PrefixTree const& tree, int above, int bottom, Grouping& grouping) {
+/// Appends the keys [from, to) of the path down to `bottom`, both ends of nodes and the first less
+/// than the second, to the group that was opened last; each node's with the interval of all queries
+/// under it, of which those of the group read it. Ranges that follow each other in slots are joined
+/// where the same queries read them: those of one interval, or all of the group after others.
+constexpr void append_keys(PrefixTree const& tree, int from, int to, int bottom,
+                           Grouping& grouping) {
   auto& ranges = grouping.ranges;
   auto const first = ranges.size();
-  for (int node = bottom; node != above; node = tree.parent(node)) {
-    if (tree.length(node) == 0) continue;
+  KeyGroup& group = grouping.groups.back();
+  auto const alike = [&](KeyRange const& a, KeyRange const& b) {
+    int const latest_begin = std::max(a.query_begin, b.query_begin);
+    int const earliest_end = std::min(a.query_end, b.query_end);
+    return (a.query_begin == b.query_begin && a.query_end == b.query_end) ||
+           (latest_begin < group.query_begin && earliest_end >= group.query_end);
+  };
+  for (int node = bottom, position = to; position > from; node = tree.parent(node)) {
+    position = tree.position(node);
+    if (tree.length(node) == 0 || position >= to) continue;
     int const query_begin = grouping.query_begin[grouping.node_begin[node]];
-    int const query_end = query_begin + tree.queries_under(node);
-    KeyRange const range{tree.slot_begin(node), tree.length(node), tree.position(node), query_begin,
-                         query_end};
-    if (ranges.size() > first && ranges.back().slot_begin == range.slot_begin + range.length &&
-        ranges.back().query_begin == query_begin && ranges.back().query_end == query_end) {
-      ranges.back().slot_begin = range.slot_begin;
-      ranges.back().position = range.position;
-      ranges.back().length += range.length;
+    KeyRange const range{tree.slot_begin(node), tree.length(node), position, query_begin,
+                         query_begin + tree.queries_under(node)};
+    if (ranges.size() > first && range.slot_begin + range.length == ranges.back().slot_begin &&
+        alike(range, ranges.back())) {
+      KeyRange& below = ranges.back();
+      below = {range.slot_begin, range.length + below.length, position,
+               std::max(query_begin, below.query_begin),
+               std::min(range.query_end, below.query_end)};
     } else {
       ranges.push_back(range);
     }
   }
   std::reverse(ranges.begin() + static_cast<std::ptrdiff_t>(first), ranges.end());
-  grouping.groups.back().range_end = static_cast<int>(ranges.size());
+  group.range_end = static_cast<int>(ranges.size());
+}
+
+/// The same from below the node `above` (no_parent: the whole path) on.
+constexpr void append_keys(PrefixTree const& tree, int above, int bottom, Grouping& grouping) {
+  int const from = above == PrefixTree::no_parent ? 0 : tree.path_length(above);
+  int const to = tree.path_length(bottom);
+  if (from < to) append_keys(tree, from, to, bottom, grouping);
 }
 
 /// Attention as systems without sharing do it: each request reads its whole path.
