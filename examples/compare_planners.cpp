@@ -59,8 +59,8 @@ int compare(std::vector<std::string> const& arguments) {
 
   MachineCosts const& costs = bench::assumed_h200;
   PlanTarget const target = bench::h200_target(32, 8);
-  PlanTables const greedy = plan(tree, target, GreedyEdges{});
-  PlanTables const minimal = plan(tree, target, MinimalTraffic{costs});
+  PlanTables const greedy = plan(tree, target, GreedyEdges<>{});
+  PlanTables const minimal = plan(tree, target, MinimalTraffic<>{costs});
   NamedPlan const plans[] = {{"GreedyEdges", &greedy, costs}, {"MinimalTraffic", &minimal, costs}};
 
   for (auto const& [name, tables, machine] : plans) {

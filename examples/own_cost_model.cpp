@@ -83,8 +83,8 @@ int main(int argc, char** argv) {
     return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), output);
   };
   auto const costs = fasttree::DefaultBackend<Space>::costs;
-  auto const reference = attend("time", fasttree::MinimalTraffic{costs});
-  auto const frugal = attend("energy", fasttree::MinimalTraffic{EnergyCosts{}});
+  auto const reference = attend("time", fasttree::MinimalTraffic<>{costs});
+  auto const frugal = attend("energy", fasttree::MinimalTraffic<EnergyCosts>{});
 
   float difference = 0;
   for (std::size_t i = 0; i < frugal.size(); ++i)

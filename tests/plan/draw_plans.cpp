@@ -58,7 +58,7 @@ constexpr double rounding = 0.0101;  // two decimals are written
 
 TEST_CASE("bars are as long as their bytes and times, on one scale for all plans") {
   PrefixTree const tree = test::level_forest({1, 16, 64, 256}, {500, 200, 64, 16}).tree();
-  std::vector<PlanTables> const tables{plan_of(tree, NoSharing{}), plan_of(tree, GreedyEdges{}),
+  std::vector<PlanTables> const tables{plan_of(tree, NoSharing{}), plan_of(tree, GreedyEdges<>{}),
                                        plan_of(tree, MinimalTraffic<>{})};
   MachineCosts const costs;
   std::string const text = draw({{"NoSharing", &tables[0], costs},

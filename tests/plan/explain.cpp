@@ -102,7 +102,7 @@ TEST_CASE("the explanation names items, bytes, partial results, padding, and tim
 TEST_CASE("the explanation of a plan by GreedyEdges names the weightiest decisions") {
   AttentionShape<bfloat16, 128> const shape{.query_heads = 32, .kv_heads = 8};
   PrefixTree const tree = test::level_forest({1, 4, 64}, {2000, 300, 20}).tree();
-  std::string const text = explain(make_plan(Space{}, tree, shape, GreedyEdges{}));
+  std::string const text = explain(make_plan(Space{}, tree, shape, GreedyEdges<>{}));
   CHECK(text.find("  node ") != std::string::npos);
 }
 
