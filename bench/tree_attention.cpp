@@ -11,41 +11,37 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <fasttree/tree_attention.hpp>
 #include <support/random_forest.hpp>
-#include <support/tolerance.hpp>
 #include "support/anchors.hpp"
 #include "support/context.hpp"
 #include "support/paper_trees.hpp"
+#include "support/point.hpp"
 
 namespace {
 
 using namespace fasttree;
+using bench::head_dim;
+using bench::Heads;
 using bench::Host;
+using bench::Order;
+using bench::Point;
 using test::Forest;
 
-constexpr int head_dim = 128;
-
-enum class Planner { greedy_edges, no_sharing, share_every_node };
-enum class Order { token_major, head_major };
+enum class Planner { minimal_traffic, greedy_edges, no_sharing, share_every_node, fixed_pieces };
 
 constexpr char const* name_of(Planner planner) {
-  constexpr char const* names[] = {"GreedyEdges", "NoSharing", "ShareEveryNode"};
+  constexpr char const* names[] = {"MinimalTraffic", "GreedyEdges", "NoSharing", "ShareEveryNode",
+                                   "MinimalTraffic_fixed_piece"};
   return names[static_cast<int>(planner)];
 }
 
 constexpr char const* name_of(Order order) {
   return order == Order::token_major ? "token_major" : "head_major";
 }
-
-struct Heads {
-  int queries, keys;
-};
 
 bench::Anchors const& anchors() {
   static auto measured = std::make_unique<bench::Anchors>(bench::shrink());
@@ -56,123 +52,21 @@ bench::Anchors const& anchors() {
   return *measured;
 }
 
-// Keys and values of all points of an element type: one block of random numbers, as large as the largest
-// point so far. No point writes to it.
 template <class E>
-E const* random_elements(std::size_t count) {
-  static std::unique_ptr<E[]> pool;
-  static std::size_t size = 0;
-  if (size < count) {
-    pool.reset();
-    pool.reset(new E[size = count]);
-    E* const to = pool.get();
-    Kokkos::parallel_for(Kokkos::RangePolicy<Host>(0, count), [=](std::int64_t i) {
-      std::uint64_t bits = (static_cast<std::uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
-      bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;  // splitmix64
-      bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
-      to[i] = E(static_cast<float>(bits >> 40) * 0x1p-23f - 1.f);
-    });
-    Host().fence();
+Point<E> make_point(Forest const& forest, Heads heads, Order order, Planner planner) {
+  switch (planner) {
+    case Planner::greedy_edges:
+      return {forest, heads, order, GreedyEdges<>{}};
+    case Planner::no_sharing:
+      return {forest, heads, order, NoSharing{}};
+    case Planner::share_every_node:
+      return {forest, heads, order, ShareEveryNode{}};
+    case Planner::fixed_pieces:
+      return {forest, heads, order, DefaultPlanner{DefaultBackend<Host>::costs, 1024}};
+    default:
+      return {forest, heads, order, DefaultPlanner{DefaultBackend<Host>::costs}};
   }
-  return pool.get();
 }
-
-template <class E>
-class Point {
- public:
-  using Shape = AttentionShape<E, head_dim>;
-
-  Point(Forest forest, Heads heads, Order order, Planner planner)
-      : forest_(std::move(forest)),
-        tree_(forest_.tree()),
-        shape_{.query_heads = heads.queries, .kv_heads = heads.keys},
-        order_(order),
-        plan_(make_plan(planner)),
-        workspace_(make_workspace(Host(), plan_)),
-        queries_("bench::queries", tree_.queries(), heads.queries, head_dim),
-        outputs_("bench::outputs", tree_.queries(), heads.queries, head_dim) {
-    E const* const random = random_elements<E>(queries_.size());
-    std::copy(random, random + queries_.size(), queries_.data());
-  }
-
-  PlanSummary summary() const { return summarize(plan_); }
-  double flops() const { return 4.0 * summary().path_keys * shape_.query_heads * head_dim; }
-
-  void attend() const {
-    fasttree::tree_attention(Host(), plan_, queries_, cache(), outputs_, workspace_);
-    Host().fence();
-  }
-
-  /// The largest error of some requests' outputs, in units of what is tolerated.
-  double worst_error() const {
-    attend();
-    int const checked = std::min(tree_.requests(), 6);
-    std::set<int> requests;
-    for (int i = 0; i < checked; ++i)
-      requests.insert(checked > 1 ? i * (tree_.requests() - 1) / (checked - 1) : 0);
-    double worst = 0;
-    for (int const request : requests) worst = std::max(worst, error_of(request));
-    return worst;
-  }
-
- private:
-  auto make_plan(Planner planner) const {
-    switch (planner) {
-      case Planner::no_sharing:
-        return fasttree::make_plan(Host(), tree_, shape_, NoSharing{});
-      case Planner::share_every_node:
-        return fasttree::make_plan(Host(), tree_, shape_, ShareEveryNode{});
-      default:
-        return fasttree::make_plan(Host(), tree_, shape_);
-    }
-  }
-
-  ContiguousCache<E> cache() const {
-    std::int64_t const slots = tree_.slots(), heads = shape_.kv_heads, all = slots * heads;
-    E const* const keys = random_elements<E>(2 * all * head_dim);
-    StridedArray<E const, 3> array{keys, {slots, heads, head_dim}, {heads * head_dim, head_dim, 1}};
-    if (order_ == Order::head_major)
-      array.strides[0] = head_dim, array.strides[1] = slots * head_dim;
-    StridedArray<E const, 3> const key_array = array;
-    array.data += all * head_dim;
-    return {key_array, array};
-  }
-
-  /// One request alone, by the oracle: its path as a tree of one node.
-  double error_of(int request) const {
-    int const row = tree_.first_query(request), node = tree_.request(request).node;
-    std::vector<std::int64_t> const slots = test::path_slots(tree_, node);
-    auto const from = cache();
-    std::vector<E> keys, values;
-    for (std::int64_t const slot : slots)
-      for (int head = 0; head < shape_.kv_heads; ++head) {
-        keys.insert(keys.end(), from.key(slot, head), from.key(slot, head) + head_dim);
-        values.insert(values.end(), from.value(slot, head), from.value(slot, head) + head_dim);
-      }
-    Forest const path{{PrefixTree::no_parent}, {static_cast<int>(slots.size())}, {{0}}};
-    std::size_t const row_size = static_cast<std::size_t>(shape_.query_heads) * head_dim;
-    std::span<E const> const query(queries_.data() + row * row_size, row_size);
-    test::Answer const answer =
-        test::attention_oracle<Shape, E>(path.tree(), shape_, query, keys, values);
-    double worst = 0;
-    for (std::size_t i = 0; i < row_size; ++i) {
-      double const exact = answer.outputs[i];
-      double const tolerance =
-          test::output_tolerance<E>(answer.rows[i / head_dim], head_dim, exact);
-      float const found = outputs_.data()[row * row_size + i];
-      worst = std::max(worst, test::error_in(tolerance, found, exact));
-    }
-    return worst;
-  }
-
-  Forest forest_;
-  PrefixTree tree_;
-  Shape shape_;
-  Order order_;
-  AttentionPlan<Host, Shape, DefaultBackend<Host>> plan_;
-  Workspace<Host> workspace_;
-  Kokkos::View<E***, Kokkos::LayoutRight, Host> queries_, outputs_;
-};
 
 template <class E>
 void time_point(benchmark::State& state, Point<E> const& point) {
@@ -204,7 +98,7 @@ void time_point(benchmark::State& state, Point<E> const& point) {
 
 template <class E>
 void add(std::string const& name, Forest const& forest, Heads heads,
-         Order order = Order::token_major, Planner planner = Planner::greedy_edges) {
+         Order order = Order::token_major, Planner planner = Planner::minimal_traffic) {
   std::string const full = name + "/" + element_name<E>() + "/" + std::to_string(heads.queries) +
                            "x" + std::to_string(heads.keys) + "/" + name_of(order) + "/" +
                            name_of(planner);
@@ -212,7 +106,7 @@ void add(std::string const& name, Forest const& forest, Heads heads,
   benchmark::RegisterBenchmark(
       full.c_str(),
       [=](benchmark::State& state) {
-        Point<E> const point(forest, heads, order, planner);
+        Point<E> const point = make_point<E>(forest, heads, order, planner);
         if (*error < 0) *error = point.worst_error();
         if (*error > 1) return state.SkipWithError("wrong: more than the tolerated error");
         time_point(state, point);
@@ -236,7 +130,8 @@ void add_all() {
   // The case.
   Forest const shared = shared_prefix(64, 2048, 64);
   for (Planner const planner :
-       {Planner::greedy_edges, Planner::no_sharing, Planner::share_every_node})
+       {Planner::minimal_traffic, Planner::greedy_edges, Planner::no_sharing,
+        Planner::share_every_node, Planner::fixed_pieces})
     add<E>("shared", shared, grouped, Order::token_major, planner);
   add<E>("shared", shared, grouped, Order::head_major);
 
@@ -245,6 +140,11 @@ void add_all() {
   for (Heads const heads : {grouped, full})
     for (Order const order : {Order::token_major, Order::head_major})
       add<E>("single", single, heads, order);
+
+  auto const both = [&](std::string const& name, Forest const& forest, Heads heads) {
+    add<E>(name, forest, heads);
+    add<E>(name, forest, heads, Order::token_major, Planner::no_sharing);
+  };
 
   // Nothing shared.
   auto const batch = [](int requests, int tokens) {
@@ -256,15 +156,12 @@ void add_all() {
     }
     return forest;
   };
-  add<E>("unshared_64_of_512", batch(64, 512), grouped);
-  add<E>("unshared_8_of_4096", batch(8, 4096), grouped);
+  both("unshared_64_of_512", batch(64, 512), grouped);
+  both("unshared_8_of_4096", batch(8, 4096), grouped);
+  both("short_prefix_128", shared_prefix(128, 128, 256), grouped);
 
   // From few rows for a key, where memory bounds, to where flops begin to.
   if constexpr (std::is_same_v<E, half>) return;
-  auto const both = [&](std::string const& name, Forest const& forest, Heads heads) {
-    add<E>(name, forest, heads);
-    add<E>(name, forest, heads, Order::token_major, Planner::no_sharing);
-  };
   for (int const requests : {2, 4, 8, 16})
     both("sharing_" + std::to_string(requests), shared_prefix(requests, 4096, 32), full);
   for (int const requests : {2, 4})
@@ -278,7 +175,8 @@ void add_paper_trees() {
     for (int const nodes : levels.nodes) name += "_" + std::to_string(nodes);
     name += "_of_" + std::to_string(levels.tokens.front());
     for (int& nodes : levels.nodes) nodes = std::max(1, nodes / bench::shrink());
-    for (Planner const planner : {Planner::greedy_edges, Planner::no_sharing})
+    for (Planner const planner : {Planner::minimal_traffic, Planner::greedy_edges,
+                                  Planner::no_sharing, Planner::fixed_pieces})
       add<bfloat16>(name, test::level_forest(levels.nodes, levels.tokens), {32, 8},
                     Order::token_major, planner);
   }

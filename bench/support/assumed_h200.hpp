@@ -14,6 +14,7 @@ inline constexpr MachineCosts assumed_h200{.launch = 4.2,
                                            .item = 6,
                                            .memory = 4.54e6 / h200_slots,
                                            .cache = 6e6 / h200_slots,
+                                           .results = 6e6 / h200_slots,
                                            .wide = 300e6 / h200_slots,
                                            .narrow = 200e6 / h200_slots,
                                            .alone = 2};

@@ -96,7 +96,7 @@ TEST_CASE("MinimalTraffic covers every pair once, on machines of every kind") {
   MachineCosts const dear_items{.item = 100, .alone = 2}, slow_cache{.item = 0.1, .cache = 100};
   for (MachineCosts const& costs : {MachineCosts{}, cheap_items, dear_items, slow_cache}) {
     keeps_the_law_on_random_forests(MinimalTraffic<>{costs});
-    keeps_the_law_on_random_forests(MinimalTraffic<>{costs}, {60, 3000, 200, 3});
+    keeps_the_law_on_random_forests(MinimalTraffic<>{costs}, {60, 300, 100, 3});
   }
   for (int const piece : {1, 7, 64})
     keeps_the_law_on_random_forests(MinimalTraffic<>{.fixed_piece = piece});

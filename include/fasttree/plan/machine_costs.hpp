@@ -44,23 +44,26 @@ struct ItemWork {
   double partial_rows = 0;  ///< partial results of rows
 };
 
-/// A machine. The default is no machine in particular; see Backend::costs.
+/// A machine. The default is none in particular; see Backend::costs.
 struct MachineCosts {
-  double launch = 10;    ///< microseconds of a call without work
-  double item = 1;       ///< microseconds of an item without work
-  double memory = 10e3;  ///< bytes per microsecond: keys from memory
-  double cache = 20e3;   ///< bytes per microsecond: keys read before, and all else
-  double wide = 50e3;    ///< flops per microsecond in the wide tile
-  double narrow = 50e3;  ///< flops per microsecond in the narrow tile
-  double alone = 1;      ///< how much faster a slot is while the others rest
+  double launch = 10;     ///< microseconds of a call without work
+  double item = 1;        ///< microseconds of an item without work
+  double memory = 10e3;   ///< bytes per microsecond: keys and values from memory
+  double cache = 20e3;    ///< the same, if an item before has read them
+  double results = 20e3;  ///< bytes per microsecond: queries, outputs, partial results
+  double wide = 50e3;     ///< flops per microsecond in the wide tile
+  double narrow = 50e3;   ///< flops per microsecond in the narrow tile
+  double in_turn = 0;     ///< 0: keys flow in while others are multiplied; 1: the two take turns
+  double alone = 1;       ///< how much faster a slot is while the others rest
 
-  /// Microseconds of a slot for one item: keys flow in while those before them are multiplied.
+  /// Microseconds of a slot for one item.
   constexpr double item_time(PlanTarget const& target, ItemWork const& work) const {
     double const read = target.key_bytes * (work.new_keys / memory + work.more_keys / cache);
     double const multiply = target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);
-    double const rest =
-        (work.rows * target.row_bytes + 2 * work.partial_rows * target.partial_bytes) / cache;
-    return item + std::max(read, multiply) + rest;
+    double const result_bytes =
+        work.rows * target.row_bytes + 2 * work.partial_rows * target.partial_bytes;
+    return item + std::max(read, multiply) + in_turn * std::min(read, multiply) +
+           result_bytes / results;
   }
 };
 

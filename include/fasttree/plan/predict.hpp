@@ -39,10 +39,11 @@ constexpr double predict_floor(PlanTables const& tables, MachineCosts const& cos
   PlanTarget const& target = tables.target;
   double const rows = static_cast<double>(tables.query_order.size()) * target.group;
   double const read = static_cast<double>(tables.unique_keys) * target.key_bytes / costs.memory +
-                      rows * target.row_bytes / costs.cache;
+                      rows * target.row_bytes / costs.results;
   double const multiply = static_cast<double>(tables.path_keys) * target.group * target.flops /
                           std::max(costs.wide, costs.narrow);
-  return costs.launch + std::max(read, multiply) * target.kv_heads / target.slots;
+  double const both = std::max(read, multiply) + costs.in_turn * std::min(read, multiply);
+  return costs.launch + both * target.kv_heads / target.slots;
 }
 
 /// Microseconds of a call. Time: linear in the items and their ranges.

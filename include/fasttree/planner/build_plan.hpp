@@ -60,11 +60,11 @@ constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
 
 constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
                               PlanTables& tables) {
-  bool all_grow = true;
+  bool all_grow = tree.room() > 0;
   for (int const request : grouping.request_order) {
     int const node = tree.request(request).node;
     int const path = tree.path_length(node), queries = tree.request(request).query_length;
-    if (queries > 0 && !(tree.length(node) > 0 && tree.grows(node))) all_grow = false;
+    if (all_grow && queries > 0) all_grow = tree.length(node) > 0 && tree.grows(node);
     for (int i = 0; i < queries; ++i) {
       tables.query_order.push_back(tree.first_query(request) + i);
       tables.visible_keys.push_back(std::max(0, path - queries + 1 + i));

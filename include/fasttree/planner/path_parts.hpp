@@ -6,11 +6,13 @@
 // queries in depth-first order give what any block reads and multiplies in constant time.
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
+#include <fasttree/planner/policies.hpp>
 #include <fasttree/planner/query_blocks.hpp>
 #include <fasttree/tree/prefix_tree.hpp>
 
@@ -177,7 +179,7 @@ class PathParts {
     place_.resize(queries());
     parted_.assign(queries() + 1, 0);
     Sums upper_sums(upper, queries()), lower_sums(lower, is_parted_ ? queries() : 0);
-    double const group = target_.group;
+    std::int64_t const group = target_.group;
     int shared = 0;  // keys that a query shares with the one before it
     for (int at = 0; at < tree_.requests(); ++at) {
       int const first = grouping_.query_begin[at], length = grouping_.query_begin[at + 1] - first;
@@ -209,17 +211,17 @@ class PathParts {
 
     /// A query with `keys` keys in the part. Only one without keys in either part may be joined to
     /// others although it has none here.
-    constexpr void add(int query, int keys, bool joins, double key_rows, int shared) {
+    constexpr void add(int query, int keys, bool joins, std::int64_t key_rows, int shared) {
       part_.shared[query] = joins && joined_ ? shared : forced_cut;
       joined_ = joins;
-      part_.keys[query + 1] = keys_ += keys - shared;
-      part_.rows[query + 1] = rows_ += key_rows;
+      part_.keys[query + 1] = static_cast<double>(keys_ += keys - shared);
+      part_.rows[query + 1] = static_cast<double>(rows_ += key_rows);
     }
 
    private:
     PathPart const& part_;
     bool joined_ = false;
-    double keys_ = 0, rows_ = 0;
+    std::int64_t keys_ = 0, rows_ = 0;
   };
 
   PrefixTree const& tree_;

@@ -25,9 +25,15 @@ struct Backend {
     return {.wide = wide, .narrow = has_narrow<N> ? narrow : wide};
   }
 
-  /// A core of the host.
-  static constexpr MachineCosts costs{
-      .launch = 10, .item = 1, .memory = 10e3, .cache = 20e3, .wide = 60e3, .narrow = 40e3};
+  /// A core of a server: two of a Xeon with AVX-512, by bench/calibrate.cpp.
+  static constexpr MachineCosts costs{.launch = 6,
+                                      .item = 0.5,
+                                      .memory = 8e3,
+                                      .cache = 13.5e3,
+                                      .results = 5e3,
+                                      .wide = 90e3,
+                                      .narrow = 140e3,
+                                      .in_turn = 0.9};
 
   /// Teams that run at once.
   static int teams(Space const& space) {
