@@ -112,8 +112,13 @@ TEST_CASE("time is predicted for any machine, and so is the floor") {
   auto const plan =
       make_plan(Space{}, Forest{{-1}, {1000}, {{0}}}.tree(), shape, test::SubtreePolicy{});
   double const slots = plan.tables().target.slots;
-  MachineCosts const costs{
-      .launch = 5, .item = 0, .memory = 1e3, .cache = 1e30, .wide = 1e30, .narrow = 1e30};
+  MachineCosts const costs{.launch = 5,
+                           .item = 0,
+                           .memory = 1e3,
+                           .cache = 1e30,
+                           .results = 1e30,
+                           .wide = 1e30,
+                           .narrow = 1e30};
   CHECK(predict(plan.tables(), costs) == doctest::Approx(5 + (slots > 1 ? 64 : 128)));
   CHECK(predict_floor(plan.tables(), costs) == doctest::Approx(5 + 128 / slots));
   char expected[100];
