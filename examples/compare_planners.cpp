@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two planners on one tree, for a machine that need not be there: a plan is made from a description of
-// the machine, and a picture from the plan. Without arguments the tree is one on which the FastTree paper
-// measures; the machine is an H200 whose costs are assumed.
+// Two planners on one tree, for a machine that need not be there: a plan is made from a description
+// of the machine, and a picture from the plan. If no tree is given, it is one on which the FastTree
+// paper measures; the machine is an H200 whose costs are assumed.
 //
 //     compare_planners [PICTURE.svg [TREE]]      TREE: "parent id tokens children" a line
 
@@ -23,8 +23,8 @@
 using namespace fasttree;
 using fasttree::examples::Forest;
 
-/// Level by level: how many nodes, evenly below those of the level above, and their tokens. A request
-/// hangs on each node of the last level.
+/// Level by level: how many nodes, evenly below those of the level above, and their tokens. A
+/// request hangs on each node of the last level.
 Forest levels(std::vector<int> const& nodes, std::vector<int> const& tokens) {
   Forest forest;
   int above = -1;  // the first node of the level above

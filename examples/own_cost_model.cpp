@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cost model of one's own: MinimalTraffic asks it what an item of some work costs, and plans by its
-// answers. This one counts energy in place of time, so that there is no reason to fill the machine, only
-// to move fewer bytes. The plan changes; the result of attention does not, up to rounding.
+// A cost model of one's own: MinimalTraffic asks it what an item of some work costs, and plans by
+// its answers. This one counts energy in place of time, so that there is no reason to fill the
+// machine, only to do less. The plan changes; the result of attention does not, up to rounding.
 
 #include <fasttree/plan/predict.hpp>
 #include <fasttree/tree_attention.hpp>
