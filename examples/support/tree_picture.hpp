@@ -10,6 +10,8 @@
 #include "picture_layout.hpp"
 #include "text.hpp"
 
+#include <fasttree/plan/svg_text.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -21,39 +23,6 @@
 #include <vector>
 
 namespace fasttree::examples {
-
-/// `text` for XML: markup escaped; control characters and bytes that are not UTF-8 as U+FFFD.
-inline std::string escape_xml(std::string_view text) {
-  std::string escaped;
-  while (!text.empty()) {
-    CodePoint const next = decode_utf8(text);
-    text.remove_prefix(next.bytes == 0 ? 1 : next.bytes);
-    bool const space = next.value == '\n' || next.value == '\t';
-    bool const control = (next.value < 0x20 && !space) || (next.value >= 0x7f && next.value < 0xa0);
-    switch (next.value) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        append_utf8(escaped, next.bytes == 0 || control || (next.value & 0xfffe) == 0xfffe
-                                 ? char32_t{0xfffd}
-                                 : next.value);
-    }
-  }
-  return escaped;
-}
 
 /// Writes the parts of one picture.
 class PictureWriter {
@@ -74,16 +43,7 @@ class PictureWriter {
   }
 
  private:
-  /// A length with two decimals, the same under every locale.
-  static std::string px(double value) {
-    auto const hundredths = std::llround(value * 100);
-    std::string text = std::to_string(hundredths / 100);
-    if (hundredths % 100 == 0) return text;
-    text += '.';
-    text += static_cast<char>('0' + hundredths % 100 / 10);
-    if (hundredths % 10 != 0) text += static_cast<char>('0' + hundredths % 10);
-    return text;
-  }
+  static std::string px(double value) { return svg_number(value); }
 
   static std::string title(std::string_view text) {
     return text.empty() ? std::string() : "<title>" + escape_xml(text) + "</title>";

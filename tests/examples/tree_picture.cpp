@@ -12,10 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "support/svg.hpp"
+
 namespace {
 
+using fasttree::CodePoint;
+using fasttree::decode_utf8;
 using fasttree::Error;
 using namespace fasttree::examples;
+using fasttree::test::attribute;
+using fasttree::test::count;
+using fasttree::test::well_formed;
 
 std::string draw(TreePicture const& picture) {
   std::ostringstream stream;
@@ -43,19 +50,9 @@ TreePicture two_leaves() {
   return picture;
 }
 
-int count(std::string const& text, std::string const& what) {
-  int found = 0;
-  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
-  return found;
-}
-
 struct Rectangle {
   double x, y, width, height;
 };
-
-double attribute(std::string const& text, std::size_t from, std::string const& name) {
-  return std::stod(text.substr(text.find(" " + name + "=\"", from) + name.size() + 3));
-}
 
 std::vector<Rectangle> rectangles(std::string const& text) {
   std::vector<Rectangle> found;
@@ -65,25 +62,6 @@ std::vector<Rectangle> rectangles(std::string const& text) {
                      attribute(text, at, "width"), attribute(text, at, "height")});
   }
   return found;
-}
-
-/// Every tag is closed in order, and nothing but tags stands between < and >.
-bool well_formed(std::string const& text) {
-  std::vector<std::string> open;
-  for (auto at = text.find('<'); at != text.npos; at = text.find('<', at + 1)) {
-    auto const end = text.find('>', at);
-    if (end == text.npos) return false;
-    std::string const tag = text.substr(at + 1, end - at - 1);
-    if (tag.starts_with("!--") || tag.ends_with("/")) continue;
-    std::string const name = tag.substr(0, tag.find(' '));
-    if (!tag.starts_with("/")) {
-      open.push_back(name);
-    } else {
-      if (open.empty() || "/" + open.back() != name) return false;
-      open.pop_back();
-    }
-  }
-  return open.empty();
 }
 
 /// A random forest of about `requests` columns.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counts and the words of a plan, by hand on a tree small enough to count.
+// The counts, the times and the words of a plan, by hand on a tree small enough to count.
 
 #include <fasttree/make_plan.hpp>
 #include <fasttree/plan/explain.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cstdio>
 #include <string>
 
 #include "support/random_forest.hpp"
@@ -23,6 +24,7 @@ TEST_CASE("summary: what ShareEveryNode and NoSharing move on a root of 100 keys
   CHECK(shared.queries == 2);
   CHECK(shared.unique_keys == 150);
   CHECK(shared.keys_read == 150);
+  CHECK(shared.keys_reread == 0);
   CHECK(shared.path_keys == 120 + 130);
   CHECK(shared.key_bytes == 150 * 2 * (64 + 32) * 2);
   CHECK(shared.unique_key_bytes == shared.key_bytes);
@@ -34,6 +36,7 @@ TEST_CASE("summary: what ShareEveryNode and NoSharing move on a root of 100 keys
 
   PlanSummary const alone = summarize(make_plan(Space{}, tree, shape, NoSharing{}));
   CHECK(alone.keys_read == alone.path_keys);
+  CHECK(alone.keys_reread == 100);
   CHECK(alone.partials == 0);
   CHECK(alone.partial_bytes == 0);
 }
@@ -82,14 +85,46 @@ TEST_CASE("an empty plan has a summary of zeros and can be explained") {
   CHECK(explain(plan).starts_with("plan of 0 queries"));
 }
 
-TEST_CASE("the explanation names items, bytes, partial results, padding, and decisions") {
+TEST_CASE("the explanation names items, bytes, partial results, padding, and time") {
   AttentionShape<bfloat16, 128> const shape{.query_heads = 32, .kv_heads = 8};
   PrefixTree const tree = test::level_forest({1, 4, 64}, {2000, 300, 20}).tree();
   std::string const text = explain(make_plan(Space{}, tree, shape));
   CAPTURE(text);
   CHECK(text.starts_with(
       "plan of 64 queries x 32 query heads, 8 KV heads, head_dim 128, bfloat16\n"));
-  for (char const* part : {"work items", "keys", "key bytes", "partials", "padding", "  node "})
+  for (char const* part : {"work items", "keys", "key bytes", "partials", "padding",
+                           "us predicted for the backend's costs"})
     CHECK(text.find(part) != std::string::npos);
   CHECK(text.find("4480 distinct") != std::string::npos);
+  CHECK(text.find("  node ") == std::string::npos);
+}
+
+TEST_CASE("the explanation of a plan by GreedyEdges names the weightiest decisions") {
+  AttentionShape<bfloat16, 128> const shape{.query_heads = 32, .kv_heads = 8};
+  PrefixTree const tree = test::level_forest({1, 4, 64}, {2000, 300, 20}).tree();
+  std::string const text = explain(make_plan(Space{}, tree, shape, GreedyEdges<>{}));
+  CHECK(text.find("  node ") != std::string::npos);
+}
+
+TEST_CASE("time is predicted for any machine, and so is the floor") {
+  // 1000 keys of 64 bytes for each of 2 KV heads, one item: 128 us from a memory of 1 byte per us.
+  AttentionShape<float, 8> const shape{.query_heads = 2, .kv_heads = 2};
+  auto const plan =
+      make_plan(Space{}, Forest{{-1}, {1000}, {{0}}}.tree(), shape, test::SubtreePolicy{});
+  double const slots = plan.tables().target.slots;
+  MachineCosts const costs{.launch = 5,
+                           .item = 0,
+                           .memory = 1e3,
+                           .cache = 1e30,
+                           .results = 1e30,
+                           .wide = 1e30,
+                           .narrow = 1e30};
+  CHECK(predict(plan.tables(), costs) == doctest::Approx(5 + (slots > 1 ? 64 : 128)));
+  CHECK(predict_floor(plan.tables(), costs) == doctest::Approx(5 + 128 / slots));
+  char expected[100];
+  std::snprintf(
+      expected, sizeof(expected),
+      "  time         %.1f us predicted for a slow machine; no plan takes less than %.1f\n",
+      predict(plan.tables(), costs), predict_floor(plan.tables(), costs));
+  CHECK(explain(plan, costs, "a slow machine").find(expected) != std::string::npos);
 }

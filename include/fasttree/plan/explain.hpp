@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a plan costs and why it is as it is: predicted bytes, partial results, padding, and the
-// choices that the planner weighed. Counted from the plan's tables, so it holds for every planner.
+// What a plan costs and why it is as it is: predicted bytes and time, partial results, padding, and
+// the choices that the planner weighed, where it notes them: GreedyEdges does. Counted from the
+// plan's tables, so it holds for every planner, and for machines that are not there.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,16 +14,21 @@
 #include <fasttree/core/element.hpp>
 #include <fasttree/core/integers.hpp>
 #include <fasttree/plan/attention_plan.hpp>
+#include <fasttree/plan/machine_costs.hpp>
+#include <fasttree/plan/plan_tables.hpp>
+#include <fasttree/plan/predict.hpp>
 
 namespace fasttree {
 
 /// What one call of attention moves and computes by a plan, over all heads.
 struct PlanSummary {
   std::int64_t queries = 0, wide_items = 0, narrow_items = 0;
-  std::int64_t unique_keys = 0;  ///< distinct keys that some query attends to
-  std::int64_t keys_read = 0;    ///< keys that items read: with re-reads, once per item
-  std::int64_t path_keys = 0;    ///< keys that attention without sharing would read
-  std::int64_t key_bytes = 0;    ///< of keys_read, keys and values
+  std::int64_t unique_keys = 0;   ///< distinct keys that some query attends to
+  std::int64_t keys_read = 0;     ///< keys that items read: with re-reads, once per item
+  std::int64_t keys_reread = 0;   ///< of keys_read, without each key's first item
+  std::int64_t path_keys = 0;     ///< keys that attention without sharing would read
+  std::int64_t key_bytes = 0;     ///< of keys_read, keys and values
+  std::int64_t reread_bytes = 0;  ///< of keys_reread
   std::int64_t unique_key_bytes = 0;
   std::int64_t path_key_bytes = 0;
   std::int64_t query_bytes = 0;    ///< queries read and outputs written, once each
@@ -32,16 +38,14 @@ struct PlanSummary {
   double key_padding = 0;          ///< share of tile keys beyond the end of an item's range
 };
 
-/// Counts what `plan` will do. Time: linear in its items and their ranges.
-template <class Space, class Shape, class Backend>
-PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
-  PlanTables const& tables = plan.tables();
-  Shape const& shape = plan.shape();
+/// Counts what the plan will do. Time: linear in its items and their ranges.
+constexpr PlanSummary summarize(PlanTables const& tables) {
+  PlanTarget const& target = tables.target;
   PlanSummary sum;
-  sum.queries = plan.queries();
+  sum.queries = static_cast<std::int64_t>(tables.query_order.size());
   sum.unique_keys = tables.unique_keys;
   sum.path_keys = tables.path_keys;
-  std::int64_t const group = shape.group();
+  std::int64_t const group = target.group;
   std::int64_t pairs = 0, computed_pairs = 0, tile_keys = 0;  // pairs of a row and a key
   for (WorkItem const& item : tables.items) {
     bool const wide = item.query_end - item.query_begin > tables.narrow_queries;
@@ -57,21 +61,27 @@ PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
           (round_up<std::int64_t>(end, tile.row_step) - begin / tile.row_step * tile.row_step) *
           range.length;
       sum.keys_read += range.length;
+      if (range.query_begin < item.query_begin) sum.keys_reread += range.length;
       tile_keys += round_up<std::int64_t>(range.length, tile.key_rows);
     }
   }
-  constexpr std::int64_t stored = sizeof(typename Shape::element_type);
-  std::int64_t const key_bytes = stored * shape.kv_heads * (Shape::head_dim + Shape::value_dim);
+  std::int64_t const key_bytes = std::int64_t{target.kv_heads} * target.key_bytes;
+  std::int64_t const query_heads = group * target.kv_heads;
   sum.key_bytes = sum.keys_read * key_bytes;
+  sum.reread_bytes = sum.keys_reread * key_bytes;
   sum.unique_key_bytes = sum.unique_keys * key_bytes;
   sum.path_key_bytes = sum.path_keys * key_bytes;
-  sum.query_bytes = sum.queries * shape.query_heads * stored * (Shape::head_dim + Shape::value_dim);
+  sum.query_bytes = sum.queries * query_heads * target.row_bytes;
   sum.partials = static_cast<std::int64_t>(tables.merge_partials.size());
-  sum.partial_bytes = 2 * sum.partials * shape.query_heads *
-                      static_cast<std::int64_t>(sizeof(float)) * (Shape::value_dim + 1);
+  sum.partial_bytes = 2 * sum.partials * query_heads * target.partial_bytes;
   if (computed_pairs > 0) sum.row_padding = 1.0 - static_cast<double>(pairs) / computed_pairs;
   if (tile_keys > 0) sum.key_padding = 1.0 - static_cast<double>(sum.keys_read) / tile_keys;
   return sum;
+}
+
+template <class Space, class Shape, class Backend>
+PlanSummary summarize(AttentionPlan<Space, Shape, Backend> const& plan) {
+  return summarize(plan.tables());
 }
 
 namespace detail {
@@ -121,10 +131,12 @@ inline std::vector<AlikeDecisions> weightiest(std::vector<EdgeDecision> decision
 
 }  // namespace detail
 
-/// The plan in words: items, predicted bytes, partial results, padding, and why. All bytes are
-/// predictions from counting; nothing here is measured.
+/// The plan in words: items, predicted bytes and time, partial results, padding, and why. Nothing
+/// here is measured: bytes are counted, and times are predicted for a machine of `costs`, which is
+/// named `machine`.
 template <class Space, class Shape, class Backend>
-std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
+std::string explain(AttentionPlan<Space, Shape, Backend> const& plan, MachineCosts const& costs,
+                    std::string const& machine) {
   PlanSummary const sum = summarize(plan);
   PlanTables const& tables = plan.tables();
   auto const mb = [](std::int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
@@ -143,8 +155,9 @@ std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
                       "  keys         %lld distinct, read %.2f times; without sharing %.2f times",
                       number(sum.unique_keys), ratio(sum.keys_read, sum.unique_keys),
                       ratio(sum.path_keys, sum.unique_keys));
-  detail::append_line(text, "  key bytes    %.2f MB predicted; at least %.2f, without sharing %.2f",
-                      mb(sum.key_bytes), mb(sum.unique_key_bytes), mb(sum.path_key_bytes));
+  detail::append_line(
+      text, "  key bytes    %.2f MB predicted, %.2f of it read again; without sharing %.2f",
+      mb(sum.key_bytes), mb(sum.reread_bytes), mb(sum.path_key_bytes));
   detail::append_line(text, "  other bytes  %.2f MB queries and outputs, %.2f MB partial results",
                       mb(sum.query_bytes), mb(sum.partial_bytes));
   detail::append_line(text, "  partials     %lld, %.2f per query; %lld queries are merged",
@@ -152,6 +165,8 @@ std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
                       number(tables.merge_queries.size()));
   detail::append_line(text, "  padding      %.1f %% of computed rows, %.1f %% of tile keys",
                       100 * sum.row_padding, 100 * sum.key_padding);
+  detail::append_line(text, "  time         %.1f us predicted for %s; no plan takes less than %.1f",
+                      predict(tables, costs), machine.c_str(), predict_floor(tables, costs));
   for (auto const& [edge, count] : detail::weightiest(tables.decisions, 8)) {
     std::string const alike = count > 1 ? " and " + std::to_string(count - 1) + " alike" : "";
     detail::append_line(
@@ -161,6 +176,12 @@ std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
         edge.together ? edge.cost_apart : edge.cost_together);
   }
   return text;
+}
+
+/// The same for the machine that the backend is meant for.
+template <class Space, class Shape, class Backend>
+std::string explain(AttentionPlan<Space, Shape, Backend> const& plan) {
+  return explain(plan, Backend::costs, "the backend's costs");
 }
 
 }  // namespace fasttree
