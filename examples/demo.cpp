@@ -22,7 +22,9 @@ bool decode_by_planner(Workload const& workload, Shape const& shape, Options con
     return DecodeStep<Shape, NoSharing>(workload, shape, options).run();
   if (options.planner == "every-node")
     return DecodeStep<Shape, ShareEveryNode>(workload, shape, options).run();
-  return DecodeStep<Shape, GreedyEdges<>>(workload, shape, options).run();
+  if (options.planner == "greedy")
+    return DecodeStep<Shape, GreedyEdges<>>(workload, shape, options).run();
+  return DecodeStep<Shape, DefaultPlanner>(workload, shape, options).run();
 }
 
 template <Element E>

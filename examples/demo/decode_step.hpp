@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,16 @@ inline void require_memory(double bytes, Options const& options) {
   throw Error(options.file.string() + ": " + text);
 }
 
+/// A planner as the library would use it: the default one with the costs of the machine.
+template <class Policy>
+Policy make_policy() {
+  if constexpr (std::is_same_v<Policy, DefaultPlanner>) {
+    return {DefaultBackend<Space>::costs};
+  } else {
+    return {};
+  }
+}
+
 /// A plan, its memory, its output, and how long it takes.
 template <class Shape, class Policy>
 struct Side {
@@ -55,9 +66,10 @@ struct Side {
   std::vector<double> run_ms;
 
   Side(PrefixTree const& tree, Shape const& shape)
-      : plan(make_plan(Space(), tree, shape, Policy())) {
+      : plan(make_plan(Space(), tree, shape, make_policy<Policy>())) {
     auto const begin = std::chrono::steady_clock::now();
-    make_plan_into(Space(), tree, plan, Policy());  // in memory that is there, as while decoding
+    // In memory that is there, as while decoding.
+    make_plan_into(Space(), tree, plan, make_policy<Policy>());
     Space().fence();
     planning_ms = milliseconds_since(begin);
   }

@@ -23,7 +23,7 @@ FILE holds a tree, "parent id tokens children" a line, the number of nodes first
 with the member "prompt" a line, of which every byte is a token.
 
   --format tree|prompts             what FILE holds; if not given, .jsonl holds prompts
-  --planner greedy|every-node|none  how keys are shared (greedy)
+  --planner minimal|greedy|every-node|none  how keys are shared (minimal)
   --query-heads N                   query heads, a multiple of the KV heads (32)
   --kv-heads N                      KV heads (8); every head has 128 dimensions
   --element half|bfloat16|float     what queries, keys, values and outputs are stored in (half)
@@ -41,7 +41,7 @@ struct Options {
   bool help = false;
   std::filesystem::path file;
   std::string format;
-  std::string planner = "greedy";
+  std::string planner = "minimal";
   std::string element = "half";
   int query_heads = 32;
   int kv_heads = 8;
@@ -86,7 +86,7 @@ class OptionReader {
     } else if (name_ == "--format") {
       options_.format = choice({"tree", "prompts"});
     } else if (name_ == "--planner") {
-      options_.planner = choice({"greedy", "every-node", "none"});
+      options_.planner = choice({"minimal", "greedy", "every-node", "none"});
     } else if (name_ == "--element") {
       options_.element = choice({"half", "bfloat16", "float"});
     } else if (name_ == "--query-heads") {

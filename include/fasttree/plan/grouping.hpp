@@ -36,7 +36,9 @@ struct PolicyScratch {
   std::array<std::vector<int>, 11> integers;
   std::array<std::vector<double>, 7> reals;
   std::array<std::vector<PricedBlock>, 2> blocks;
-  std::vector<KeyRange> ranges;
+  std::vector<KeyRange> ranges, other_ranges;
+  std::vector<KeyGroup> other_groups;
+  PlanTables tables;
 };
 
 /// A policy's decision, and the memory in which the next one is made.

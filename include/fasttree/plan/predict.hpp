@@ -17,20 +17,24 @@ namespace fasttree {
 /// narrow one with all of its rows.
 constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   PlanTarget const& target = tables.target;
-  bool const narrow = item.query_end - item.query_begin <= tables.narrow_queries;
-  TilePolicy const& tile = narrow ? tables.tiles.narrow : tables.tiles.wide;
+  int const queries = item.query_end - item.query_begin;
+  bool const narrow = queries <= tables.narrow_queries;
+  int const step = (narrow ? tables.tiles.narrow : tables.tiles.wide).row_step;
   ItemWork work;
   for (KeyRange const& range : tables.ranges_of(item)) {
-    int const begin = std::max(range.query_begin, item.query_begin);
-    int const queries = std::min(range.query_end, item.query_end) - begin;
-    if (queries <= 0) continue;
+    int const begin = std::max(range.query_begin, item.query_begin) - item.query_begin;
+    int const end = std::min(range.query_end, item.query_end) - item.query_begin;
+    if (begin >= end) continue;
     double const keys = range.length;
     (range.query_begin >= item.query_begin ? work.new_keys : work.more_keys) += keys;
-    double const rows = round_up(
-        (narrow ? item.query_end - item.query_begin : queries) * target.group, tile.row_step);
-    (narrow ? work.narrow_rows : work.wide_rows) += keys * rows;
+    if (narrow) {
+      work.narrow_rows += keys * round_up(queries * target.group, step);
+    } else {
+      work.wide_rows +=
+          keys * (round_up(end * target.group, step) - begin * target.group / step * step);
+    }
   }
-  work.rows = target.group * (item.query_end - item.query_begin);
+  work.rows = target.group * queries;
   if (item.partial_begin != WorkItem::direct) work.partial_rows = work.rows;
   return work;
 }
@@ -48,13 +52,18 @@ constexpr double predict_floor(PlanTables const& tables, MachineCosts const& cos
   return costs.launch + both * target.kv_heads / target.slots;
 }
 
-/// Microseconds of a call. Time: linear in the items and their ranges.
+/// Microseconds until the slots have done all items. Time: linear in the items and their ranges.
 template <class Costs>
-constexpr double predict(PlanTables const& tables, Costs const& costs) {
+constexpr double predict_items(PlanTables const& tables, Costs const& costs) {
   Schedule schedule;
   for (WorkItem const& item : tables.items)
     schedule.add(costs.item_time(tables.target, work_of(tables, item)), tables.target.kv_heads);
-  return costs.launch + schedule.time(tables.target.slots, costs.alone);
+  return schedule.time(tables.target.slots, costs.alone);
+}
+
+/// Microseconds of a call.
+constexpr double predict(PlanTables const& tables, MachineCosts const& costs) {
+  return costs.launch + predict_items(tables, costs);
 }
 
 }  // namespace fasttree

@@ -39,9 +39,8 @@ class Schedule {
   }
 
   /// Microseconds until `slots` slots, each `alone` times as fast while the others rest, have done
-  /// all items: the larger of two bounds. No slot rests; or, of (k - 1) slots + 1 items, one slot
-  /// has k. What longest-first order takes is at most a third above such bounds (Graham 1969), and
-  /// little where items are many. Time: constant.
+  /// all items: the larger of two lower bounds. No slot rests; or, of (k - 1) slots + 1 items, one
+  /// slot has k. Longest-first order comes close to them where items are many. Time: constant.
   constexpr double time(int slots, double alone) const {
     double sum = 0, longest_chain = 0;
     std::int64_t items = 0, rounds = 0;

@@ -53,6 +53,23 @@ class BlockSearch {
     if (best_is_parted_) paths_.part(apart);
   }
 
+  /// Whether a plan without any sharing might be faster than what was found: slots rest, or the
+  /// narrow tile has advantages, or requests are few; and alone they do not take longer anyway.
+  constexpr bool may_lose_to_no_sharing() const {
+    constexpr int few_requests = 256;
+    if (tree_.requests() > few_requests && !slots_rest_ && apart_prices().gain.empty())
+      return false;
+    double keys = 0, items = 0;
+    for (int i = 0; i < tree_.requests(); ++i) {
+      Request const& request = tree_.request(i);
+      double const path = request.query_length > 0 ? tree_.path_length(request.node) : 0;
+      keys += path;
+      items += path > 0 ? 1 : 0;
+    }
+    constexpr double margin = 1.5;  // padding and pieces are counted roughly here
+    return least_load(keys, items) < margin * best_;
+  }
+
   /// Appends the groups of what was found, those of the longest items first.
   constexpr void append_groups() {
     sort_blocks();
@@ -85,9 +102,17 @@ class BlockSearch {
     return costs_.item_time(target_, work) - costs_.item_time(target_, {});
   }
 
+  /// Half the height, in whole steps of rows where a step is some queries; 0 where that is no less.
+  constexpr int half(int height) const {
+    bool const narrow = height <= few_queries_, some = tiles_.wide.row_step % target_.group == 0;
+    int const step = narrow || !some ? 1 : tiles_.wide.row_step / target_.group;
+    int const lower = round_up(height / 2, step);
+    return lower < height ? lower : 0;
+  }
+
   /// Tries heights, halved again and again, above `above`.
   constexpr void try_heights(int height, int above) {
-    for (; height > above; height /= 2) {
+    for (; height > above; height = half(height)) {
       cut(height);
       if (mean_load_ >= worth * best_) return;  // and that of lower blocks is larger still
       for (double const share : {unsplit, 2.0, 1.0, 0.5, 0.25, 0.125}) {
@@ -100,20 +125,25 @@ class BlockSearch {
           best_is_parted_ = paths_.is_parted();
           best_blocks_.assign(blocks_.begin(), blocks_.end());
         }
-        if (worth * best_ <= mean_load_) return;  // hardly a slot rests: there is nothing to gain
+        slots_rest_ = worth * best_ > mean_load_;
+        if (!slots_rest_) return;  // or hardly: there is nothing to gain
       }
     }
   }
 
-  /// No plan of narrow blocks takes less: every query's keys from the cache, shared by as many
-  /// queries as such a block can have.
+  /// The load of reading so many keys, and of so many items, at the least.
+  constexpr double least_load(double keys, double items) const {
+    double const read = std::min(price({.new_keys = keys}), price({.more_keys = keys}));
+    return (read + items * item_) * target_.kv_heads / target_.slots;
+  }
+
+  /// No plan of narrow blocks takes less: each serves so many queries at most.
   constexpr double least_load_of_narrow_blocks() const {
     double keys = 0;
     for (int i = 0; i < tree_.requests(); ++i)
       keys += static_cast<double>(tree_.request(i).query_length) *
               tree_.path_length(tree_.request(i).node);
-    double const load = price({.more_keys = keys}) / few_queries_;
-    return load * target_.kv_heads / target_.slots;
+    return least_load(keys / few_queries_, 0);
   }
 
   constexpr ApartPrices apart_prices() const {
@@ -187,21 +217,29 @@ class BlockSearch {
 
   // ---- pieces
 
-  /// Into how many pieces a block is cut so that none takes longer than `longest` or has too many
-  /// keys, nor less than a tile of them.
+  constexpr int key_tiles(PricedBlock const& block) const {
+    return static_cast<int>(
+        ceil_div(static_cast<std::int64_t>(block.keys), std::int64_t{tiles_.wide.key_rows}));
+  }
+
+  /// Into how many pieces of whole tiles of keys a block is cut, so that none takes much longer than
+  /// `longest` or has too many keys.
   constexpr int pieces_of(PricedBlock const& block, double longest) const {
     int const least = static_cast<int>((block.keys + tiles_.most_keys - 1) / tiles_.most_keys);
     if (block.time <= longest) return std::max(least, 1);
-    double const most = std::max(1.0, block.keys / tiles_.wide.key_rows);
+    int const tiles = key_tiles(block);
     double const work = block.time - item_, room = longest - item_;
-    return std::max(least, static_cast<int>(room * most > work ? work / room + 1 : most));
+    int const in_piece = room * tiles > work ? static_cast<int>(room * tiles / work) : 1;
+    return std::max(least, ceil_div(tiles, in_piece));
   }
 
+  /// The time of the longest of so many pieces.
   constexpr double piece_time(PricedBlock const& block, int pieces) const {
     if (pieces == 1) return block.time;
     double const rows = target_.group * (block.end - block.begin);
     double const merged = partial_row_ * rows * (pieces - block.partial);
-    return item_ + (block.time - item_ + merged) / pieces;
+    double const keys = ceil_div(key_tiles(block), pieces) * tiles_.wide.key_rows;
+    return item_ + (block.time - item_) * std::min(1.0, keys / block.keys) + merged / pieces;
   }
 
   constexpr double predict(double longest) {
@@ -318,7 +356,7 @@ class BlockSearch {
   std::vector<int>& order_ = grouping_.scratch.integers[7];
   double longest_block_ = 0, mean_load_ = 0;         // of the present blocks
   double best_ = unsplit, longest_piece_ = unsplit;  // of the best
-  bool best_is_parted_ = false;
+  bool best_is_parted_ = false, slots_rest_ = false;
   Schedule schedule_;
 };
 

@@ -6,19 +6,23 @@
 // both sides share, read once more; cut_into_blocks finds the cuts of least price for any height.
 // From the height of a tile down to one query, each with its longest blocks unsplit or in pieces of
 // several lengths (which cost partial results), the plan of least predicted time is taken. Where
-// the narrow tile saves more than partial results cost, nodes of few queries are read apart.
+// the narrow tile saves more than partial results cost, nodes of few queries are read apart. A plan
+// that leaves slots at rest is compared with one that shares nothing.
 
 #include <concepts>
+#include <utility>
 
 #include <fasttree/plan/grouping.hpp>
+#include <fasttree/plan/predict.hpp>
 #include <fasttree/planner/block_search.hpp>
+#include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/policies.hpp>
 #include <fasttree/tree/prefix_tree.hpp>
 
 namespace fasttree {
 
-/// What MinimalTraffic asks of a cost model: microseconds of a slot for an item of some work, and
-/// how much faster a slot is while the others rest.
+/// What MinimalTraffic asks of a cost model: the time of a slot (microseconds, or whatever is to be
+/// least) for an item of some work, and how much faster a slot is while the others rest.
 template <class Costs>
 concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemWork const& work) {
   { costs.item_time(target, work) } -> std::convertible_to<double>;
@@ -48,7 +52,29 @@ struct MinimalTraffic {
       search.append_fixed_pieces(fixed_piece);
     } else {
       search.append_groups();
+      if (search.may_lose_to_no_sharing()) take_no_sharing_if_faster(tree, target, grouping);
     }
+  }
+
+ private:
+  constexpr void take_no_sharing_if_faster(PrefixTree const& tree, PlanTarget const& target,
+                                           Grouping& grouping) const {
+    auto const swap_groups = [&] {
+      std::swap(grouping.groups, grouping.scratch.other_groups);
+      std::swap(grouping.ranges, grouping.scratch.other_ranges);
+    };
+    double const time = predicted_time(tree, target, grouping);
+    swap_groups();
+    grouping.groups.clear();
+    grouping.ranges.clear();
+    NoSharing{}.group(tree, target, grouping);
+    if (predicted_time(tree, target, grouping) >= time) swap_groups();
+  }
+
+  constexpr double predicted_time(PrefixTree const& tree, PlanTarget const& target,
+                                  Grouping& grouping) const {
+    detail::fill_tables(tree, target, grouping, grouping.scratch.tables);
+    return predict_items(grouping.scratch.tables, costs);
   }
 };
 

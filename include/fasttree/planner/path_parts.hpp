@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -71,21 +72,19 @@ class PathParts {
   constexpr int queries() const { return grouping_.query_begin.back(); }
 
   /// Counts what the wide tile adds to the pairs of keys and rows of upper parts, where it rounds a
-  /// node's rows up: of nodes that blocks of `height` queries do not cut by their height alone.
-  /// Time: linear in nodes + queries.
+  /// node's rows to whole steps: on average, for nodes that blocks of `height` queries do not cut by
+  /// their height alone. Time: linear in nodes + queries.
   constexpr void count_padding(int height) {
     added_.assign(queries() + 1, 0);
-    auto& added = grouping_.scratch.integers[5];  // by queries of a node: rows
-    added.clear();
-    for (int i = 0; i <= height; ++i)
-      added.push_back(round_up(i * target_.group, target_.tiles.wide.row_step) - i * target_.group);
+    int const step = target_.tiles.wide.row_step;
+    int const added = step - std::gcd(step, target_.group);
+    if (added == 0) return;
     for (int node = 0; node < tree_.nodes(); ++node) {
       int const queries = tree_.queries_under(node);
-      if (queries == 0 || queries > height || added[queries] == 0) continue;
+      if (queries == 0 || queries > height) continue;
       int const place = grouping_.node_begin[node];
       if (is_parted_ && tree_.position(node) >= above_[place]) continue;
-      added_[grouping_.query_begin[place] + 1] +=
-          static_cast<double>(tree_.length(node)) * added[queries];
+      added_[grouping_.query_begin[place] + 1] += static_cast<double>(tree_.length(node)) * added;
     }
     double sum = 0;
     for (double& rows : added_) rows = sum += rows;

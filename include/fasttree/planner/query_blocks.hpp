@@ -18,7 +18,7 @@ struct QueryBlock {
   constexpr int queries() const { return end - begin; }
 };
 
-/// Prices of a cut, both positive.
+/// Prices of a cut, not negative.
 struct CutPrice {
   double item, key;
 };
