@@ -25,15 +25,23 @@ struct Backend {
     return {.wide = wide, .narrow = has_narrow<N> ? narrow : wide, .most_keys = 1024};
   }
 
-  /// A core of a server: two of a Xeon with AVX-512, by bench/calibrate.cpp.
-  static constexpr MachineCosts costs{.launch = 6,
-                                      .item = 0.5,
-                                      .memory = 8e3,
-                                      .cache = 13.5e3,
-                                      .results = 5e3,
-                                      .wide = 90e3,
-                                      .narrow = 140e3,
-                                      .in_turn = 0.9};
+  /// A core of the two hosts that bench/calibrate.cpp has run on: with AVX-512 and without.
+  static constexpr MachineCosts costs = N >= 16 ? MachineCosts{.launch = 6,
+                                                               .item = 0.3,
+                                                               .memory = 8e3,
+                                                               .cache = 13.5e3,
+                                                               .results = 5e3,
+                                                               .wide = 90e3,
+                                                               .narrow = 140e3,
+                                                               .in_turn = 0.9}
+                                                : MachineCosts{.launch = 6,
+                                                               .item = 0.3,
+                                                               .memory = 9.4e3,
+                                                               .cache = 17e3,
+                                                               .results = 10e3,
+                                                               .wide = 69e3,
+                                                               .narrow = 70e3,
+                                                               .in_turn = 1};
 
   /// Teams that run at once.
   static int teams(Space const& space) {
