@@ -65,9 +65,8 @@ std::vector<Batch> batches(int queries) {
 using Bits = std::vector<std::uint32_t>;
 
 /// \param query_size  of the elements of its queries: logits have about this size, in base 2
-template <class Backend, class Shape>
-Bits attend_to(Batch const& batch, Shape const& shape, float query_size,
-               OneTilePolicy const& policy) {
+template <class Backend, class Shape, class Policy>
+Bits attend_to(Batch const& batch, Shape const& shape, float query_size, Policy const& policy) {
   Problem<Shape> problem(batch.forest, shape);
   Request const& request = problem.tree.request(batch.common);
   int const begin = problem.tree.first_query(batch.common), end = begin + request.query_length;
@@ -86,7 +85,6 @@ Bits attend_to(Batch const& batch, Shape const& shape, float query_size,
   Space const space{};
   AttentionPlan<Space, Shape, Backend> plan(shape);
   make_plan_into(space, problem.tree, plan, policy);
-  REQUIRE(plan.tables().partials == 0);
   auto const workspace = make_workspace(space, plan);
   auto const held = contiguous_cache(problem);
   Arrays<float, LogBase::e, Problem<Shape>> const arrays(problem);
@@ -115,7 +113,7 @@ void does_not_depend_on_tiles(std::vector<int> const& groups,
         CAPTURE(queries);
         Shape const shape{.query_heads = group, .kv_heads = 1};
         std::vector<Batch> const all = batches(queries);
-        Bits const alone = attend_to<Backend>(all.front(), shape, query_size, {});
+        Bits const alone = attend_to<Backend>(all.front(), shape, query_size, OneTilePolicy{});
         for (std::size_t i = 0; i < all.size(); ++i)
           for (int const queries_per_item : {1, 5, 1000}) {
             CAPTURE(i);
@@ -140,6 +138,23 @@ TEST_CASE("16 bits: the bits of a request do not depend on tiles, lanes and othe
   does_not_depend_on_tiles<AttentionShape<half, 64>>({2, 8}, {0.01f, 60});
   does_not_depend_on_tiles<AttentionShape<half, 128>>({4}, {2});
   does_not_depend_on_tiles<AttentionShape<bfloat16, 128, 64>>({1, 4}, {2, 60});
+}
+
+TEST_CASE("MinimalTraffic with fixed pieces: the bits of a request do not depend on the batch") {
+  using Shape = AttentionShape<float, 64>;
+  for (int const group : {1, 4, 8})
+    for (int const piece : {1, 64, 100, 1000}) {
+      CAPTURE(group);
+      CAPTURE(piece);
+      Shape const shape{.query_heads = 2 * group, .kv_heads = 2};
+      MinimalTraffic<> const policy{.fixed_piece = piece};
+      std::vector<Batch> const all = batches(1);
+      Bits const alone = attend_to<DefaultBackend<Space>>(all.front(), shape, 2, policy);
+      for (Batch const& batch : all) {
+        bool const same = attend_to<DefaultBackend<Space>>(batch, shape, 2, policy) == alone;
+        CHECK(same);
+      }
+    }
 }
 
 TEST_CASE("other lanes and teams: the bits of a request do not depend on tiles") {

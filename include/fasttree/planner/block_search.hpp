@@ -181,7 +181,6 @@ class BlockSearch {
   constexpr void cut(int height) {
     blocks_.clear();
     longest_block_ = mean_load_ = 0;
-    if (height > few_queries_) paths_.count_padding(height);
     add_blocks(paths_.upper, height);
     if (paths_.is_parted()) add_blocks(paths_.lower, lower_height_);
     mean_load_ *= static_cast<double>(target_.kv_heads) / target_.slots;

@@ -64,6 +64,7 @@ class PathParts {
     above_.assign(path_.begin(), path_.end());
     if (!apart.gain.empty()) find_tops(apart);
     sum_keys();
+    count_padding();
   }
 
   /// Whether some paths have two parts.
@@ -71,26 +72,8 @@ class PathParts {
 
   constexpr int queries() const { return grouping_.query_begin.back(); }
 
-  /// Counts what the wide tile adds to the pairs of keys and rows of upper parts, where it rounds a
-  /// node's rows to whole steps: on average, for nodes that blocks of `height` queries do not cut by
-  /// their height alone. Time: linear in nodes + queries.
-  constexpr void count_padding(int height) {
-    added_.assign(queries() + 1, 0);
-    int const step = target_.tiles.wide.row_step;
-    int const added = step - std::gcd(step, target_.group);
-    if (added == 0) return;
-    for (int node = 0; node < tree_.nodes(); ++node) {
-      int const queries = tree_.queries_under(node);
-      if (queries == 0 || queries > height) continue;
-      int const place = grouping_.node_begin[node];
-      if (is_parted_ && tree_.position(node) >= above_[place]) continue;
-      added_[grouping_.query_begin[place] + 1] += static_cast<double>(tree_.length(node)) * added;
-    }
-    double sum = 0;
-    for (double& rows : added_) rows = sum += rows;
-  }
-
-  /// The same for one block.
+  /// What the wide tile adds, on average, to the pairs of keys and rows of a block of upper parts,
+  /// where it rounds the rows of nodes to whole steps.
   constexpr double added_rows(QueryBlock block) const {
     return added_[block.end] - added_[block.begin];
   }
@@ -160,6 +143,23 @@ class PathParts {
       std::fill_n(above_.begin() + grouping_.node_begin[node], tree_.requests_under(node),
                   tree_.position(node));
     }
+  }
+
+  /// Sums what the wide tile adds to pairs of keys and rows, over nodes that fit it.
+  constexpr void count_padding() {
+    added_.assign(queries() + 1, 0);
+    int const step = target_.tiles.wide.row_step, most = target_.queries(target_.tiles.wide);
+    int const added = step - std::gcd(step, target_.group);
+    if (added == 0) return;
+    for (int node = 0; node < tree_.nodes(); ++node) {
+      int const queries = tree_.queries_under(node);
+      if (queries == 0 || queries > most) continue;
+      int const place = grouping_.node_begin[node];
+      if (is_parted_ && tree_.position(node) >= above_[place]) continue;
+      added_[grouping_.query_begin[place] + 1] += static_cast<double>(tree_.length(node)) * added;
+    }
+    double sum = 0;
+    for (double& rows : added_) rows = sum += rows;
   }
 
   constexpr void sum_keys() {
