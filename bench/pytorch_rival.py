@@ -59,7 +59,7 @@ def torch_calls(torch):
 
 
 def our_times(binary, case, element):
-    command = [binary, f"--benchmark_filter=^{case}/{element}/{HEADS}x{KV_HEADS}/.*GreedyEdges",
+    command = [binary, f"--benchmark_filter=^{case}/{element}/{HEADS}x{KV_HEADS}/.*MinimalTraffic/",
                "--benchmark_min_time=0.3", "--benchmark_format=json"]
     output = subprocess.run(command, check=True, capture_output=True, text=True,
                             preexec_fn=lambda: os.sched_setaffinity(0, CORES)).stdout

@@ -26,6 +26,7 @@ class Results:
         self.context = report["context"]
         self.attention = report["tree_attention"]
         self.pytorch = report["pytorch"]
+        self.calibration = report.get("calibration")
 
     def one(self, **wanted):
         for result in self.attention:
@@ -47,7 +48,7 @@ class Results:
             for element in ("float", "bfloat16", "half"):
                 for order in orders:
                     key = {"case": case, "element": element, "heads": HEADS, "order": order}
-                    ours = self.one(**key, planner="GreedyEdges")
+                    ours = self.one(**key, planner="MinimalTraffic")
                     if ours:
                         yield title, element, ours, self.one(**key, planner="NoSharing")
 
@@ -77,8 +78,39 @@ def table(results):
               f"({context['blas']}) and the bytes of keys, values, queries and outputs, once each, at "
               "the rate of a plain read, both measured beside each point. PyTorch: each request alone, "
               "its keys gathered by head beforehand, the query group as rows or by enable_gqa.", ""]
-    lines += sharing_table(results)
+    lines += sharing_table(results) + planners_table(results) + calibration_text(results)
     return "\n".join(lines).strip()
+
+
+PLANNERS = ("GreedyEdges", "NoSharing", "ShareEveryNode", "MinimalTraffic_fixed_piece")
+
+
+def planners_table(results):
+    """Times by other planners over those by the default one."""
+    lines = ["| measured, 32 / 8 heads, token-major | `MinimalTraffic`, ms | " +
+             " | ".join(f"`{name}`" for name in PLANNERS[:3]) + " | `fixed_piece` = 1024 |",
+             "|---|---|---|---|---|---|"]
+    for ours in sorted(results.attention, key=lambda r: (r["case"], r["element"])):
+        key = {name: ours[name] for name in ("case", "element", "heads", "order")}
+        others = [results.one(**key, planner=name) for name in PLANNERS]
+        if ours["planner"] != "MinimalTraffic" or ours["heads"] != HEADS or not any(others):
+            continue
+        cells = [f"{other['time_ms'] / ours['time_ms']:.2f} x" if other else "-" for other in others]
+        title = ours["case"].replace("_", " ").replace("paper ", "paper: ")
+        lines.append(f"| {title}, {ours['element']} | {ours['time_ms']:.1f} | " +
+                     " | ".join(cells) + " |")
+    return lines + [""] if len(lines) > 2 else []
+
+
+def calibration_text(results):
+    if not results.calibration:
+        return []
+    costs = ", ".join(f"`{name}` {value:.3g}" for name, value in results.calibration["costs"].items())
+    fitted, left_out = (results.calibration[f"error_of_{name}"] for name in ("fitted", "left_out"))
+    return [f"`MachineCosts` fitted to this machine: {costs}. Predictions of trees that had no part in "
+            f"the fit miss the measured time by {100 * left_out['median']:.0f} % in the median and by "
+            f"{100 * left_out['worst']:.0f} % at worst; of those that had, by "
+            f"{100 * fitted['median']:.0f} % and {100 * fitted['worst']:.0f} %.", ""]
 
 
 def sharing_table(results):
@@ -88,7 +120,7 @@ def sharing_table(results):
     for ours in sorted(results.attention, key=lambda r: (
             r["heads"], r["element"], int(r["case"].rpartition("_")[2])
             if r["case"].startswith("sharing_") else 0)):
-        if not ours["case"].startswith("sharing_") or ours["planner"] != "GreedyEdges":
+        if not ours["case"].startswith("sharing_") or ours["planner"] != "MinimalTraffic":
             continue
         dense = results.one(**{**{key: ours[key] for key in ("case", "element", "heads", "order")},
                                "planner": "NoSharing"})
