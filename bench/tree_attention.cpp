@@ -168,9 +168,12 @@ void add_all() {
     both("sharing_" + std::to_string(requests), shared_prefix(requests, 8192, 32), grouped);
 }
 
-/// The paper's trees.
+/// Some of the paper's trees: shallow and deep, few and many requests.
 void add_paper_trees() {
   for (bench::Levels levels : bench::paper_trees()) {
+    bool const deep = levels.nodes.size() > 5, many = levels.nodes.back() == 1024;
+    if (levels.tokens.back() > 64 || (many && !deep)) continue;           // gigabytes, or seconds
+    if (deep && levels.nodes[1] != 2 && levels.nodes[1] != 16) continue;  // alike
     std::string name = "paper";
     for (int const nodes : levels.nodes) name += "_" + std::to_string(nodes);
     name += "_of_" + std::to_string(levels.tokens.front());
