@@ -18,8 +18,7 @@ struct ShareLongNodes {
   void group(fasttree::PrefixTree const& tree, fasttree::PlanTarget const& target,
              fasttree::Grouping& grouping) const {
     int const queries = target.queries(target.tiles.wide), keys = 1024;  // most of a work item
-    fasttree::order_requests(
-        tree, [](int) { return false; }, grouping);
+    fasttree::order_requests(tree, grouping);
     for (int const node : tree.parents_first()) {
       if (tree.length(node) < least_tokens) continue;
       int const begin = grouping.query_begin[grouping.node_begin[node]];

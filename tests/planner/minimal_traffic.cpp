@@ -56,8 +56,7 @@ struct GivenBlocks {
   unsigned cuts;  ///< bit i: a block begins with query i
 
   void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
-    order_requests(
-        tree, [](int) { return false; }, grouping);
+    order_requests(tree, grouping);
     int const queries = tree.queries();
     for (int begin = 0, end = 0; begin < queries; begin = end) {
       for (end = begin + 1; end < queries && (cuts >> end & 1) == 0;) ++end;

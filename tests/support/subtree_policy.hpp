@@ -15,8 +15,7 @@ struct SubtreePolicy {
   int keys_per_item = 1 << 30;
 
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
-    order_requests(
-        tree, [](int) { return false; }, grouping);
+    order_requests(tree, grouping);
     for (int root = 0; root < tree.nodes(); ++root) {
       if (tree.parent(root) != PrefixTree::no_parent) continue;
       int const first = static_cast<int>(grouping.ranges.size());

@@ -2,6 +2,7 @@
 // Depth-first order: the requests under a node are one interval, its own first, chosen children
 // last.
 
+#include <fasttree/tree/prefix_tree.hpp>
 #include <fasttree/tree/tree_order.hpp>
 
 #include <doctest/doctest.h>

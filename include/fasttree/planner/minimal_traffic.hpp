@@ -42,8 +42,7 @@ struct MinimalTraffic {
 
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
     require(fixed_piece >= 0, "MinimalTraffic", "fixed_piece", "0 or more", fixed_piece);
-    order_requests(
-        tree, [](int) { return false; }, grouping);
+    order_requests(tree, grouping);
     if (tree.queries() == 0) return;
     if (fixed_piece > 0) grouping.tiles.narrow = grouping.tiles.wide;
     BlockSearch<Costs> search(costs, tree, target, grouping);

@@ -22,16 +22,34 @@ concept PlannerPolicy = std::copy_constructible<Policy> &&
   policy.group(tree, target, grouping);
 };
 
+namespace detail {
+
+/// Numbers the queries of requests that are in order.
+constexpr void count_queries(PrefixTree const& tree, Grouping& grouping) {
+  grouping.query_begin.resize(tree.requests() + 1);
+  int queries = 0;
+  for (int i = 0; i < tree.requests(); ++i) {
+    grouping.query_begin[i] = queries;
+    queries += tree.request(grouping.request_order[i]).query_length;
+  }
+  grouping.query_begin[tree.requests()] = queries;
+}
+
+}  // namespace detail
+
 /// Orders requests depth-first into an empty grouping and numbers their queries.
-/// `comes_last(child)`: whether a child comes after its siblings.
+constexpr void order_requests(PrefixTree const& tree, Grouping& grouping) {
+  auto const order = tree.depth_first_requests(), places = tree.first_places();
+  grouping.request_order.assign(order.begin(), order.end());
+  grouping.node_begin.assign(places.begin(), places.end());
+  detail::count_queries(tree, grouping);
+}
+
+/// The same with some children after their siblings: those for which `comes_last(child)`.
 template <class ComesLast>
 constexpr void order_requests(PrefixTree const& tree, ComesLast comes_last, Grouping& grouping) {
   depth_first_order(tree, comes_last, grouping.request_order, grouping.node_begin);
-  grouping.query_begin.resize(tree.requests() + 1);
-  grouping.query_begin[0] = 0;
-  for (int i = 0; i < tree.requests(); ++i)
-    grouping.query_begin[i + 1] =
-        grouping.query_begin[i] + tree.request(grouping.request_order[i]).query_length;
+  detail::count_queries(tree, grouping);
 }
 
 /// Opens a group of the queries [query_begin, query_end); `append_keys` fills it.
@@ -87,8 +105,7 @@ constexpr void append_keys(PrefixTree const& tree, int above, int bottom, Groupi
 /// Attention as systems without sharing do it: each request reads its whole path.
 struct NoSharing {
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
-    order_requests(
-        tree, [](int) { return false; }, grouping);
+    order_requests(tree, grouping);
     for (int i = 0; i < tree.requests(); ++i) {
       open_group(grouping.query_begin[i], grouping.query_begin[i + 1],
                  target.queries(target.tiles.wide), 1, grouping);
@@ -103,8 +120,7 @@ struct NoSharing {
 /// node.
 struct ShareEveryNode {
   constexpr void group(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping) const {
-    order_requests(
-        tree, [](int) { return false; }, grouping);
+    order_requests(tree, grouping);
     for (int const node : tree.parents_first()) {
       int const begin = grouping.query_begin[grouping.node_begin[node]];
       open_group(begin, begin + tree.queries_under(node), target.queries(target.tiles.wide), 1,

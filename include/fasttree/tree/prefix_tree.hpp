@@ -20,6 +20,7 @@
 
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/integers.hpp>
+#include <fasttree/tree/tree_order.hpp>
 
 namespace fasttree {
 
@@ -115,6 +116,10 @@ class PrefixTree {
   constexpr int queries_under(int node) const { return queries_under_[node]; }
   /// All nodes, parents before children.
   constexpr std::span<int const> parents_first() const { return parents_first_; }
+
+  /// All requests in depth-first order, and the place in it of the first one on or under a node.
+  constexpr std::span<int const> depth_first_requests() const { return depth_first_; }
+  constexpr std::span<int const> first_places() const { return first_places_; }
 
   constexpr Request const& request(int request) const { return requests_[request]; }
   /// The request's first row in the query and output arrays.
@@ -255,6 +260,8 @@ class PrefixTree {
     requests_by_node_.resize(requests_.size());
     std::vector<int> next(first_request_.begin(), first_request_.end() - 1);
     for (int i = 0; i < requests(); ++i) requests_by_node_[next[requests_[i].node]++] = i;
+    depth_first_order(
+        *this, [](int) { return false; }, depth_first_, first_places_);
   }
 
   std::vector<int> parents_, lengths_;
@@ -265,6 +272,7 @@ class PrefixTree {
   int room_ = 0;
   std::vector<int> position_;
   std::vector<int> first_query_, first_request_, requests_by_node_, requests_under_, queries_under_;
+  std::vector<int> depth_first_, first_places_;
 };
 
 }  // namespace fasttree

@@ -7,23 +7,21 @@
 
 #include <vector>
 
-#include <fasttree/tree/prefix_tree.hpp>
-
 namespace fasttree {
 
-/// Puts the requests of `tree` into depth-first order. Linear time, no recursion.
+/// Puts the requests of `tree`, a PrefixTree, into depth-first order. Linear time, no recursion.
 ///
 /// \param comes_last  comes_last(child): whether a child comes after its siblings
 /// \param order       out: position -> request; its memory is reused
 /// \param node_begin  out: node -> position of the first request on it or below it; likewise
-template <class ComesLast>
-constexpr void depth_first_order(PrefixTree const& tree, ComesLast comes_last,
-                                 std::vector<int>& order, std::vector<int>& node_begin) {
+template <class Tree, class ComesLast>
+constexpr void depth_first_order(Tree const& tree, ComesLast comes_last, std::vector<int>& order,
+                                 std::vector<int>& node_begin) {
   order.resize(tree.requests());
   node_begin.resize(tree.nodes());
   int next_tree = 0;
   for (int const node : tree.parents_first()) {
-    if (tree.parent(node) == PrefixTree::no_parent) {
+    if (tree.parent(node) == Tree::no_parent) {
       node_begin[node] = next_tree;
       next_tree += tree.requests_under(node);
     }
