@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sm80 backend against the oracle and against the portable backend on the same GPU: both element
+// types and head dimensions, ratios of heads from 1 to more than a tile has rows, all caches, rows
+// of any alignment, planners that cut keys, share subtrees, or neither.
+
+#include <fasttree/tree_attention.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "support/one_tile_policy.hpp"
+#include "support/problem.hpp"
+#include "support/random_forest.hpp"
+#include "support/subtree_policy.hpp"
+
+namespace {
+
+using namespace fasttree;
+using namespace fasttree::test;
+using Backend = fasttree::cuda::sm80::Backend;
+
+template <class Shape, class MakeCache>
+void agrees_with_the_oracle(std::initializer_list<int> ratios, ForestSize const& size,
+                            MakeCache const& cache_of) {
+  static_assert(std::is_same_v<DefaultBackend<Space, Shape>, Backend>);
+  std::uint64_t seed = 0;
+  for (int const ratio : ratios)
+    for (int i = 0; i < 6; ++i) {
+      ++seed;
+      CAPTURE(seed);
+      CAPTURE(ratio);
+      int const page_size = static_cast<int>(seed) % 3 * 7 + 1;
+      int const kv_heads = 1 + static_cast<int>(seed) % 3;
+      Shape const shape{.query_heads = ratio * kv_heads, .kv_heads = kv_heads};
+      Problem<Shape> const problem(random_forest(seed, size), shape, seed, page_size);
+      auto const cache = cache_of(problem, page_size, seed);
+      Answer const answer = problem.answer();
+      auto const error = [&](auto const& policy) {
+        return worst_error(attend(problem, cache, policy), answer, Shape::head_dim);
+      };
+      CHECK(error(MinimalTraffic<>{Backend::costs}) <= 1);
+      CHECK(error(MinimalTraffic<>{{.item = 0.01, .wide = 1e3, .narrow = 4e3}}) <= 1);
+      CHECK(error(GreedyEdges<>{}) <= 1);
+      CHECK(error(GreedyEdges<>{.long_piece = 33, .short_piece = 10}) <= 1);
+      CHECK(error(ShareEveryNode{}) <= 1);
+      CHECK(error(NoSharing{}) <= 1);
+      CHECK(error(SubtreePolicy{}) <= 1);
+      CHECK(error(SubtreePolicy{.keys_per_item = 70}) <= 1);
+      CHECK(error(OneTilePolicy{.wide = true, .queries_per_item = 1}) <= 1);
+      auto const portable = attend_by<portable::Backend<Space>>(problem, cache);
+      CHECK(worst_error(portable, answer, Shape::head_dim) <= 1);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("half, head_dim 128, contiguous cache with rows of any alignment") {
+  agrees_with_the_oracle<AttentionShape<fasttree::half, 128>>(
+      {1, 4, 5, 8}, {10, 90, 14, 5}, [](auto const& problem, int, std::uint64_t seed) {
+        return contiguous_cache(problem, seed % 2 == 1, static_cast<int>(seed) % 4 * 4);
+      });
+}
+
+TEST_CASE("half, head_dim 64, paged cache, as many as 200 query heads for a KV head") {
+  agrees_with_the_oracle<AttentionShape<fasttree::half, 64>>(
+      {1, 3, 16, 17, 64, 200}, {40, 30, 30, 3},
+      [](auto const& problem, int page_size, std::uint64_t seed) {
+        return paged_cache(problem, page_size, seed);
+      });
+}
+
+TEST_CASE("bfloat16, head_dim 128, indexed cache") {
+  agrees_with_the_oracle<AttentionShape<bfloat16, 128>>(
+      {1, 2, 8}, {60, 20, 40, 2},
+      [](auto const& problem, int, std::uint64_t seed) { return indexed_cache(problem, seed); });
+}
+
+TEST_CASE("bfloat16, head_dim 64, contiguous cache, long nodes") {
+  agrees_with_the_oracle<AttentionShape<bfloat16, 64>>(
+      {1, 4, 32}, {6, 700, 40, 70},
+      [](auto const& problem, int, std::uint64_t) { return contiguous_cache(problem); });
+}
+
+TEST_CASE("the same plan gives the same bits, call by call, and leaves the queue empty") {
+  using Shape = AttentionShape<fasttree::half, 128>;
+  Problem<Shape> const problem(level_forest({1, 4, 64}, {300, 70, 20}),
+                               {.query_heads = 8, .kv_heads = 2});
+  auto const cache = contiguous_cache(problem);
+  Space const space{};
+  auto const plan = make_plan(space, problem.tree, problem.shape, ShareEveryNode{});
+  auto const workspace = make_workspace(space, plan);
+  auto const call = [&] {
+    Arrays<fasttree::half, LogBase::e, Problem<Shape>> const arrays(problem);
+    tree_attention(space, plan, arrays.queries, cache.cache, arrays.outputs, arrays.log_sum_exps,
+                   workspace);
+    space.fence();
+    return arrays.read();
+  };
+  auto const first = call();
+  for (int i = 0; i < 3; ++i) {
+    auto const again = call();
+    CHECK(again.log_sum_exps == first.log_sum_exps);
+    int different = 0;
+    for (std::size_t k = 0; k < first.outputs.size(); ++k)
+      different += first.outputs[k].bits != again.outputs[k].bits;
+    CHECK(different == 0);
+  }
+}
