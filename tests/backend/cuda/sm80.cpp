@@ -7,8 +7,12 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "support/one_tile_policy.hpp"
 #include "support/problem.hpp"
@@ -107,4 +111,77 @@ TEST_CASE("the same plan gives the same bits, call by call, and leaves the queue
       different += first.outputs[k].bits != again.outputs[k].bits;
     CHECK(different == 0);
   }
+}
+
+namespace {
+
+/// Rows (query x head) whose results are not the same bits.
+template <class Stored>
+std::vector<int> changed_rows(Result<Stored> const& a, Result<Stored> const& b, int dim) {
+  std::vector<int> rows;
+  for (std::size_t row = 0; row < a.log_sum_exps.size(); ++row) {
+    bool same = std::bit_cast<std::uint32_t>(a.log_sum_exps[row]) ==
+                std::bit_cast<std::uint32_t>(b.log_sum_exps[row]);
+    for (std::size_t i = row * dim; i < (row + 1) * dim; ++i)
+      same = same && a.outputs[i].bits == b.outputs[i].bits;
+    if (!same) rows.push_back(static_cast<int>(row));
+  }
+  return rows;
+}
+
+/// nan and inf in a query, in a key and in a value of one leaf of many change the rows that see
+/// them, alone.
+template <class Stored>
+void keeps_not_finite_apart() {
+  using Shape = AttentionShape<Stored, 64>;
+  Shape const shape{.query_heads = 4, .kv_heads = 2};
+  // Two decoding requests on each leaf; a third of 4 queries on the first, whose last key is slot
+  // 98.
+  Forest forest = level_forest({1, 10}, {90, 9});
+  for (int leaf = 0; leaf < 10; ++leaf) forest.requests.push_back({1 + leaf});
+  forest.requests.push_back({1, 4});
+  Problem<Shape> const fine(forest, shape);
+  auto const fine_cache = contiguous_cache(fine);
+  auto const changes_only = [&](std::vector<int> const& rows, auto const& spoil) {
+    Problem<Shape> spoiled = fine;
+    spoil(spoiled);
+    auto const cache = contiguous_cache(spoiled);
+    Answer const answer = spoiled.answer();
+    auto const check = [&](auto const& policy) {
+      auto const result = attend(spoiled, cache, policy);
+      CHECK(changed_rows(attend(fine, fine_cache, policy), result, 64) == rows);
+      for (int const row : rows)
+        for (int i = row * 64; i < row * 64 + 64; ++i)
+          CHECK(std::isfinite(static_cast<float>(result.outputs[i])) ==
+                std::isfinite(answer.outputs[i]));
+    };
+    check(MinimalTraffic<>{Backend::costs});
+    check(GreedyEdges<>{.long_piece = 30, .short_piece = 30});
+    check(ShareEveryNode{});
+    check(NoSharing{});
+    check(SubtreePolicy{});
+  };
+  auto const rows_of = [](std::initializer_list<int> queries) {
+    std::vector<int> rows;
+    for (int const query : queries)
+      for (int const head : {2, 3}) rows.push_back(query * 4 + head);
+    return rows;
+  };
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (float const bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+    CAPTURE(bad);
+    changes_only(rows_of({9, 19}), [&](auto& p) { p.value(90 + 81 + 8, 1)[61] = Stored(bad); });
+    changes_only(rows_of({0, 10, 23}), [&](auto& p) { p.value(98, 1)[2] = Stored(bad); });
+    changes_only(rows_of({0, 10, 22, 23}), [&](auto& p) { p.value(97, 1)[33] = Stored(bad); });
+  }
+  Stored const nan(std::numeric_limits<float>::quiet_NaN());
+  changes_only(rows_of({9, 19}), [&](auto& p) { p.key(90 + 81 + 3, 1)[7] = nan; });
+  changes_only({7 * 4 + 2}, [&](auto& p) { p.query(7, 2)[5] = nan; });
+}
+
+}  // namespace
+
+TEST_CASE("nan and inf touch the rows that see them alone") {
+  keeps_not_finite_apart<fasttree::half>();
+  keeps_not_finite_apart<bfloat16>();
 }

@@ -93,7 +93,10 @@ class PartialAttention {
       if (record.task.narrow) {
         rows.template attend<1>(record, warp, 0, keys, values);
       } else {
-        rows.template attend<tile_keys / group_keys>(record, 0, 16 * warp, keys, values);
+        // Logits of half a tile at a time: those of all of it would not fit the registers.
+#pragma unroll 1
+        for (int group = 0; group < tile_keys / group_keys; group += 2)
+          rows.template attend<2>(record, group, 16 * warp, keys, values);
       }
       if (record_of(memory, tile + 1).number != number) close_task(memory, record.task, rows);
     }

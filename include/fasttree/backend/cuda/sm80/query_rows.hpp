@@ -5,6 +5,8 @@
 //     S = scale Q K^T,  m' = max(m, S),  P = 2^(S - m'),  l' = l 2^(m - m') + sum P,
 //     O' = O 2^(m - m') + P V
 // Logits are in base 2. P is rounded to the elements of V where it multiplies them, not in the sum.
+// A weight of 0 does not keep nan or inf from a row that does not see them: values that are not
+// finite are taken apart where keys are masked, and go to the rows that see them alone.
 
 #include <cstdint>
 
@@ -25,6 +27,7 @@ class QueryRows {
 
   std::uint32_t query[head_dim / 16][4];
   float output[value_dim / 8][4];
+  float scale;               ///< of products of queries and keys: logits in base 2
   float maximum[2], sum[2];  ///< the sum over the keys that this thread has had
   int visible[2];            ///< keys of its path that a row sees
 
@@ -48,7 +51,8 @@ class QueryRows {
       any = any || on[g];
     }
     if (!any) return;
-    bool const masked = !tile.for_all_rows || tile.last_position >= min(visible[0], visible[1]);
+    bool const masked =
+        __any_sync(all, !tile.for_all_rows || tile.last_position >= min(visible[0], visible[1]));
     float score[2 * Groups][4];
     FASTTREE_UNROLL
     for (int g = 0; g < Groups; ++g) {
@@ -64,15 +68,21 @@ class QueryRows {
     raise_maximum<Groups>(score, base);
     FASTTREE_UNROLL
     for (int g = 0; g < Groups; ++g)
-      if (on[g]) multiply_values(&score[2 * g], base, values, (first + g) * group_keys);
+      if (on[g]) {
+        int const key = (first + g) * group_keys;
+        weigh(&score[2 * g], base);
+        bool const apart = masked && has_not_finite(values, key);
+        multiply_values(&score[2 * g], values, key, apart);
+        if (apart) add_not_finite(&score[2 * g], tile, key, first_row, values);
+      }
   }
 
   /// Adds up what the four threads of a row have.
   __device__ void finish_sums() {
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
-      sum[x] += __shfl_xor_sync(0xffffffffu, sum[x], 1);
-      sum[x] += __shfl_xor_sync(0xffffffffu, sum[x], 2);
+      sum[x] += __shfl_xor_sync(all, sum[x], 1);
+      sum[x] += __shfl_xor_sync(all, sum[x], 2);
     }
   }
 
@@ -82,10 +92,9 @@ class QueryRows {
     for (int x = 0; x < 4; ++x) output[i][x] *= factor[x / 2];
   }
 
-  /// Of the base 2 logits of a layer.
-  float scale;
-
  private:
+  static constexpr unsigned all = 0xffffffffu;
+
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
 
   /// Logits of 16 keys from `key` on: two blocks of 8.
@@ -129,38 +138,96 @@ class QueryRows {
       FASTTREE_UNROLL
       for (int n = 0; n < 2 * Groups; ++n)
         top = fmaxf(top, fmaxf(score[n][2 * x], score[n][2 * x + 1]));
-      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+      top = fmaxf(top, __shfl_xor_sync(all, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(all, top, 2));
       // A row that has seen no key yet keeps -inf; its weights are taken over 2^0, which gives 0.
       base[x] = top == -detail::infinity ? 0.f : top;
       factor[x] = exp2f(maximum[x] - base[x]);
       maximum[x] = top;
       sum[x] *= factor[x];
     }
-    scale_outputs(factor);
+    if (__any_sync(all, factor[0] != 1.f || factor[1] != 1.f)) scale_outputs(factor);
   }
 
-  /// Weighs 16 keys and adds their values.
-  __device__ void multiply_values(float (*score)[4], float const (&base)[2], std::uint32_t values,
-                                  int key) {
-    std::uint32_t weights[4];
+  /// Turns the logits of 16 keys into weights.
+  __device__ void weigh(float (*score)[4], float const (&base)[2]) {
     FASTTREE_UNROLL
-    for (int n = 0; n < 2; ++n) {
-      FASTTREE_UNROLL
-      for (int x = 0; x < 4; ++x) {
-        score[n][x] = exp2f(score[n][x] - base[x / 2]);
-        sum[x / 2] += score[n][x];
-      }
-      weights[2 * n] = pack<type>(score[n][0], score[n][1]);
-      weights[2 * n + 1] = pack<type>(score[n][2], score[n][3]);
+    for (int n = 0; n < 2; ++n) FASTTREE_UNROLL
+    for (int x = 0; x < 4; ++x) {
+      score[n][x] = exp2f(score[n][x] - base[x / 2]);
+      sum[x / 2] += score[n][x];
     }
+  }
+
+  /// Adds the values of 16 keys, each times its weight; `apart`: only those that are finite.
+  __device__ void multiply_values(float const (*weight)[4], std::uint32_t values, int key,
+                                  bool apart) {
+    std::uint32_t const a[4] = {
+        pack<type>(weight[0][0], weight[0][1]), pack<type>(weight[0][2], weight[0][3]),
+        pack<type>(weight[1][0], weight[1][1]), pack<type>(weight[1][2], weight[1][3])};
     FASTTREE_UNROLL
     for (int i = 0; i < value_dim / 16; ++i) {
       std::uint32_t b[4];
-      load_transposed(b, values + chunk_at<value_dim>(key + lane() % 16, 2 * i + lane() / 16));
-      multiply_add<type>(output[2 * i], weights, b[0], b[1]);
-      multiply_add<type>(output[2 * i + 1], weights, b[2], b[3]);
+      load_transposed(b, values_at(values, key, i));
+      if (apart)
+        for (std::uint32_t& two : b) two &= ~(not_finite(two) / 0x8000u * 0xffffu);
+      multiply_add<type>(output[2 * i], a, b[0], b[1]);
+      multiply_add<type>(output[2 * i + 1], a, b[2], b[3]);
     }
+  }
+
+  /// Where this thread's part of values 16 i to 16 i + 15 of 16 keys begins.
+  __device__ static std::uint32_t values_at(std::uint32_t values, int key, int i) {
+    return values + chunk_at<value_dim>(key + lane() % 16, 2 * i + lane() / 16);
+  }
+
+  /// The sign bit of each of two elements that is nan or infinite.
+  __device__ static std::uint32_t not_finite(std::uint32_t two) {
+    constexpr std::uint32_t one_exponent = type == Operand::half ? 0x04000400u : 0x00800080u;
+    return ((two & 0x7fff7fffu) + one_exponent) & 0x80008000u;
+  }
+
+  __device__ static bool has_not_finite(std::uint32_t values, int key) {
+    std::uint32_t found = 0;
+    FASTTREE_UNROLL
+    for (int i = 0; i < value_dim / 16; ++i) {
+      std::uint32_t b[4];
+      load_transposed(b, values_at(values, key, i));
+      found |= not_finite(b[0]) | not_finite(b[1]) | not_finite(b[2]) | not_finite(b[3]);
+    }
+    return __any_sync(all, found != 0);
+  }
+
+  /// Adds what multiply_values left out of 16 keys to the rows that see it. Rare, and slow.
+  __device__ void add_not_finite(float const (*weight)[4], TileRecord<Stored> const& tile, int key,
+                                 int first_row, std::uint32_t values) {
+#pragma unroll 1
+    for (int k = 0; k < 16; ++k) {
+      int const at = key + k;
+      FASTTREE_UNROLL
+      for (int x = 0; x < 2; ++x) {
+        int const row = first_row + lane() / 4 + 8 * x;
+        bool const sees =
+            row >= tile.row_begin[at] && row < tile.row_end[at] && tile.positions[at] < visible[x];
+        // By conditions, since registers have no addresses.
+        float const even = k < 8 ? weight[0][2 * x] : weight[1][2 * x];
+        float const odd = k < 8 ? weight[0][2 * x + 1] : weight[1][2 * x + 1];
+        float const of_key = __shfl_sync(all, k % 2 == 0 ? even : odd, lane() / 4 * 4 + k % 8 / 2);
+        FASTTREE_UNROLL
+        for (int i = 0; i < value_dim / 8; ++i) {
+          std::uint32_t const two = load_pair(values + chunk_at<value_dim>(at, i) + lane() % 4 * 4);
+          std::uint32_t const bad = sees ? not_finite(two) : 0;
+          if ((bad & 0x8000u) != 0) output[i][2 * x] += of_key * as_float(two & 0xffffu);
+          if (bad >> 16 != 0) output[i][2 * x + 1] += of_key * as_float(two >> 16);
+        }
+      }
+    }
+  }
+
+  __device__ static float as_float(std::uint32_t bits) {
+    Stored element;
+    element.bits = static_cast<std::uint16_t>(bits);
+    return static_cast<float>(element);
   }
 };
 
