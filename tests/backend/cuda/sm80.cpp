@@ -18,6 +18,7 @@
 #include "support/problem.hpp"
 #include "support/random_forest.hpp"
 #include "support/subtree_policy.hpp"
+#include "support/tools.hpp"
 
 namespace {
 
@@ -184,4 +185,57 @@ void keeps_not_finite_apart() {
 TEST_CASE("nan and inf touch the rows that see them alone") {
   keeps_not_finite_apart<fasttree::half>();
   keeps_not_finite_apart<bfloat16>();
+}
+
+TEST_CASE("two kernels are enqueued and nothing else; a captured graph follows the plan's memory") {
+  using Shape = AttentionShape<fasttree::half, 64>;
+  Shape const shape{.query_heads = 8, .kv_heads = 2};
+  Space const space{};
+  Problem<Shape> const one(level_forest({1, 4, 16}, {100, 30, 20}), shape);
+  Problem<Shape> const other(level_forest({2, 16}, {90, 11}), shape);
+  AttentionPlan<Space, Shape, Backend> plan(shape);
+  make_plan_into(space, one.tree, plan, ShareEveryNode{});
+  auto const workspace = make_workspace(space, plan);
+  auto const cache = contiguous_cache(one);
+  Arrays<fasttree::half, LogBase::e, Problem<Shape>> const arrays(one);
+  auto const attend_to_it = [&] {
+    tree_attention(space, plan, arrays.queries, cache.cache, arrays.outputs, arrays.log_sum_exps,
+                   workspace);
+  };
+  space.fence();
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  REQUIRE(cudaStreamBeginCapture(space.cuda_stream(), cudaStreamCaptureModeThreadLocal) ==
+          cudaSuccess);
+  {
+    ToolEvents const events;
+    attend_to_it();
+    CHECK(events.kernels() ==
+          "fasttree::tree_attention::partial_attention, fasttree::tree_attention::merge_partials");
+    CHECK(events.allocations() == "");
+    CHECK(events.copies() == "");
+    CHECK(events.fences() == "");
+  }
+  REQUIRE(cudaStreamEndCapture(space.cuda_stream(), &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+  auto const replay = [&](Problem<Shape> const& problem) {
+    make_plan_into(space, problem.tree, plan, ShareEveryNode{});
+    REQUIRE(cudaGraphLaunch(executable, space.cuda_stream()) == cudaSuccess);
+    space.fence();
+    auto result = arrays.read();
+    result.weight_roundoff = Backend::weight_roundoff<Shape>;
+    return result;
+  };
+  CHECK(worst_error(one, replay(one)) <= 1);
+  // The other tree's keys, values and queries are the first ones of the same arrays.
+  Problem<Shape> smaller = other;
+  for (std::size_t i = 0; i < smaller.queries.size(); ++i) smaller.queries[i] = one.queries[i];
+  for (std::size_t i = 0; i < smaller.keys.size(); ++i) smaller.keys[i] = one.keys[i];
+  for (std::size_t i = 0; i < smaller.values.size(); ++i) smaller.values[i] = one.values[i];
+  auto result = replay(smaller);
+  result.outputs.resize(smaller.queries.size());
+  result.log_sum_exps.resize(smaller.queries.size() / 64);
+  CHECK(worst_error(smaller, result) <= 1);
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
 }

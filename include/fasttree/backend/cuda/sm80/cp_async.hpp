@@ -30,6 +30,11 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
 }
 
+/// Asks for the 128 bytes around an address to be brought into L2.
+__device__ __forceinline__ void prefetch_to_l2(void const* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 /// A barrier of `Threads` threads of the block; number 0 is that of __syncthreads.
 template <int Number, int Threads>
 __device__ __forceinline__ void barrier() {

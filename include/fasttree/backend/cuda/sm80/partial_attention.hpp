@@ -53,13 +53,15 @@ class PartialAttention {
   // ---- the warp that builds; its barriers are those of multiply_tiles
 
   __device__ void build_tiles(Memory& memory) const {
-    TileBuilder<Cache> builder(plan, queue, cache, shape.kv_heads, shape.group());
-    for (int tile = 0; tile < stages; ++tile) builder.build(record_of(memory, tile));
-    __syncthreads();
+    TileBuilder<Cache> builder(plan, queue, cache, queries, shape.kv_heads, shape.group());
+    for (int tile = 0; tile < stages - 1; ++tile) {
+      builder.build(record_of(memory, tile));
+      __syncthreads();
+    }
     for (int tile = 0;; ++tile) {
+      builder.build(record_of(memory, tile + stages - 1));
       __syncthreads();
       if (record_of(memory, tile).number == Record::none) break;
-      builder.build(record_of(memory, tile + stages));
     }
     finish();
   }
@@ -76,8 +78,10 @@ class PartialAttention {
     QueryRows<Shape> rows;
     rows.scale = shape.softmax_scale * 1.44269504088896f;  // log2(e)
     int const warp = static_cast<int>(threadIdx.x) / 32;
-    __syncthreads();
-    for (int tile = 0; tile < stages - 1; ++tile) copy(memory, tile);
+    for (int tile = 0; tile < stages - 1; ++tile) {
+      __syncthreads();
+      copy(memory, tile);
+    }
     int number = Record::none;
     for (int tile = 0;; ++tile) {
       wait_for_copies<stages - 2>();
@@ -87,7 +91,7 @@ class PartialAttention {
       copy(memory, tile + stages - 1);
       bool const opens_task = record.number != number;
       number = record.number;
-      if (opens_task) open_task(record.task, rows);
+      if (opens_task) open_task(record, rows);
       std::uint32_t const keys = shared_address(memory.keys[tile % stages]);
       std::uint32_t const values = shared_address(memory.values[tile % stages]);
       if (record.task.narrow) {
@@ -134,19 +138,15 @@ class PartialAttention {
     }
   }
 
-  /// Loads the queries of the warp's rows. Rows past the last of the task are copies of it, which
-  /// are not written.
-  __device__ void open_task(Task const& task, QueryRows<Shape>& rows) const {
+  /// Loads the queries of the warp's rows.
+  __device__ void open_task(Record const& record, QueryRows<Shape>& rows) const {
     rows.clear();
     int const thread = static_cast<int>(threadIdx.x) % 32;
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
-      int const row = first_row(task) + thread / 4 + 8 * x;
-      int const of_item = task.first_row + min(row, task.rows - 1);
-      int const query = task.item.query_begin + of_item / shape.group();
-      int const head = task.kv_head * shape.group() + of_item % shape.group();
-      rows.visible[x] = plan.visible_keys[query];
-      Stored const* const from = &queries(plan.query_order[query], head, 0);
+      int const row = first_row(record.task) + thread / 4 + 8 * x;
+      rows.visible[x] = record.visible[row];
+      Stored const* const from = record.queries[row];
       FASTTREE_UNROLL
       for (int i = 0; i < Shape::head_dim / 16; ++i) {
         rows.query[i][x] = pair(from, 16 * i + thread % 4 * 2);
