@@ -190,7 +190,9 @@ TEST_CASE("nan and inf touch the rows that see them alone") {
 TEST_CASE("two kernels are enqueued and nothing else; a captured graph follows the plan's memory") {
   using Shape = AttentionShape<fasttree::half, 64>;
   Shape const shape{.query_heads = 8, .kv_heads = 2};
-  Space const space{};
+  cudaStream_t stream;  // the default stream cannot be captured
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  Space const space(stream);
   Problem<Shape> const one(level_forest({1, 4, 16}, {100, 30, 20}), shape);
   Problem<Shape> const other(level_forest({2, 16}, {90, 11}), shape);
   AttentionPlan<Space, Shape, Backend> plan(shape);
@@ -202,11 +204,6 @@ TEST_CASE("two kernels are enqueued and nothing else; a captured graph follows t
     tree_attention(space, plan, arrays.queries, cache.cache, arrays.outputs, arrays.log_sum_exps,
                    workspace);
   };
-  space.fence();
-  cudaGraph_t graph;
-  cudaGraphExec_t executable;
-  REQUIRE(cudaStreamBeginCapture(space.cuda_stream(), cudaStreamCaptureModeThreadLocal) ==
-          cudaSuccess);
   {
     ToolEvents const events;
     attend_to_it();
@@ -216,6 +213,12 @@ TEST_CASE("two kernels are enqueued and nothing else; a captured graph follows t
     CHECK(events.copies() == "");
     CHECK(events.fences() == "");
   }
+  space.fence();
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  REQUIRE(cudaStreamBeginCapture(space.cuda_stream(), cudaStreamCaptureModeThreadLocal) ==
+          cudaSuccess);
+  attend_to_it();
   REQUIRE(cudaStreamEndCapture(space.cuda_stream(), &graph) == cudaSuccess);
   REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
   auto const replay = [&](Problem<Shape> const& problem) {
@@ -238,4 +241,5 @@ TEST_CASE("two kernels are enqueued and nothing else; a captured graph follows t
   CHECK(worst_error(smaller, result) <= 1);
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);
+  space.fence();
 }
