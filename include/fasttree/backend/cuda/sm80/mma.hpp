@@ -62,11 +62,4 @@ __device__ __forceinline__ void load_transposed(std::uint32_t (&matrices)[4], st
                : "memory");
 }
 
-/// Two elements at an address in shared memory.
-__device__ __forceinline__ std::uint32_t load_pair(std::uint32_t address) {
-  std::uint32_t both;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(both) : "r"(address) : "memory");
-  return both;
-}
-
 }  // namespace fasttree::cuda::sm80

@@ -100,7 +100,7 @@ class PartialAttention {
         // Logits of half a tile at a time: those of all of it would not fit the registers.
 #pragma unroll 1
         for (int group = 0; group < tile_keys / group_keys; group += 2)
-          rows.template attend<2>(record, group, 16 * warp, keys, values);
+          rows.template attend<2>(record, group, warp, keys, values);
       }
       if (record_of(memory, tile + 1).number != number) close_task(memory, record.task, rows);
     }
@@ -111,30 +111,35 @@ class PartialAttention {
   __device__ void copy(Memory& memory, int tile) const {
     Record const& record = record_of(memory, tile);
     if (record.number != Record::none) {
-      copy_rows<Shape::head_dim>(record.keys, memory.keys[tile % stages]);
-      copy_rows<Shape::value_dim>(record.values, memory.values[tile % stages]);
+      copy_rows<Shape::head_dim>(record.keys, record.aligned, memory.keys[tile % stages]);
+      copy_rows<Shape::value_dim>(record.values, record.aligned, memory.values[tile % stages]);
     }
     commit_copies();
   }
 
   template <int Dim>
-  __device__ void copy_rows(Stored const* const* rows, Stored* to) const {
+  __device__ void copy_rows(Stored const* const* rows, bool aligned, Stored* to) const {
     constexpr int chunks = Dim / 8, rows_at_once = multiply_threads / chunks;
     int const chunk = static_cast<int>(threadIdx.x) % chunks;
     int const first = static_cast<int>(threadIdx.x) / chunks;
     std::uint32_t const base = shared_address(to);
-    FASTTREE_UNROLL
-    for (int i = 0; i < tile_keys / rows_at_once; ++i) {
-      int const row = first + i * rows_at_once;
-      Stored const* const from = rows[row];
-      bool const exists = from != nullptr;
-      if (reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
+    if (aligned) {
+#pragma unroll 4  // all of it would take the registers of the rows' state
+      for (int i = 0; i < tile_keys / rows_at_once; ++i) {
+        int const row = first + i * rows_at_once;
+        Stored const* const from = rows[row];
+        bool const exists = from != nullptr;
         copy_16(base + chunk_at<Dim>(row, chunk), exists ? from + 8 * chunk : queries.data, exists);
-      } else {  // a cache of odd strides
-        auto* const chunk_to = reinterpret_cast<std::uint16_t*>(reinterpret_cast<char*>(to) +
-                                                                chunk_at<Dim>(row, chunk));
-        for (int d = 0; d < 8; ++d) chunk_to[d] = from[8 * chunk + d].bits;
       }
+      return;
+    }
+#pragma unroll 1
+    for (int row = first; row < tile_keys; row += rows_at_once) {  // a cache of odd strides
+      auto* const elements =
+          reinterpret_cast<Stored*>(reinterpret_cast<char*>(to) + chunk_at<Dim>(row, chunk));
+#pragma unroll 1
+      for (int d = 0; d < 8; ++d)
+        elements[d].bits = rows[row] != nullptr ? rows[row][8 * chunk + d].bits : 0;
     }
   }
 

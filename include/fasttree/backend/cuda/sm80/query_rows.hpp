@@ -39,24 +39,20 @@ class QueryRows {
     sum[0] = sum[1] = 0.f;
   }
 
-  /// Attends to `Groups` groups of 16 keys of a tile from group `first` on; `first_row`: of the 16
-  /// rows, among those of the task. `keys`, `values`: of the whole tile, in shared memory.
+  /// Attends to `Groups` groups of 16 keys of a tile from group `first` on; `warp`: which 16 rows of
+  /// the task these are. `keys`, `values`: of the whole tile, in shared memory.
   template <int Groups>
-  __device__ void attend(TileRecord<Stored> const& tile, int first, int first_row,
-                         std::uint32_t keys, std::uint32_t values) {
-    bool on[Groups], any = false;  // groups that concern some of the rows
-    FASTTREE_UNROLL
-    for (int g = 0; g < Groups; ++g) {
-      on[g] = tile.group_begin[first + g] < first_row + 16 && tile.group_end[first + g] > first_row;
-      any = any || on[g];
-    }
-    if (!any) return;
+  __device__ void attend(TileRecord<Stored> const& tile, int first, int warp, std::uint32_t keys,
+                         std::uint32_t values) {
+    int const on = tile.groups_of_warp[warp] >> first & ((1 << Groups) - 1);
+    if (on == 0) return;
+    int const first_row = warp * warp_rows;
     bool const masked =
         __any_sync(all, !tile.for_all_rows || tile.last_position >= min(visible[0], visible[1]));
     float score[2 * Groups][4];
     FASTTREE_UNROLL
     for (int g = 0; g < Groups; ++g) {
-      if (on[g]) {
+      if ((on >> g & 1) != 0) {
         multiply_keys(&score[2 * g], keys, (first + g) * group_keys);
         if (masked) mask(&score[2 * g], tile, (first + g) * group_keys, first_row);
       } else {
@@ -66,14 +62,20 @@ class QueryRows {
     }
     float base[2];
     raise_maximum<Groups>(score, base);
+    std::uint32_t weights[Groups][4];
     FASTTREE_UNROLL
     for (int g = 0; g < Groups; ++g)
-      if (on[g]) {
+      if ((on >> g & 1) != 0) weigh(&score[2 * g], base, weights[g]);
+    FASTTREE_UNROLL
+    for (int g = 0; g < Groups; ++g)
+      if ((on >> g & 1) != 0) {
         int const key = (first + g) * group_keys;
-        weigh(&score[2 * g], base);
-        bool const apart = masked && has_not_finite(values, key);
-        multiply_values(&score[2 * g], values, key, apart);
-        if (apart) add_not_finite(&score[2 * g], tile, key, first_row, values);
+        if (masked && has_not_finite(values, key)) [[unlikely]] {
+          multiply_values<true>(weights[g], values, key);
+          add_not_finite(weights[g], tile, key, first_row, values);
+        } else {
+          multiply_values<false>(weights[g], values, key);
+        }
       }
   }
 
@@ -149,30 +151,32 @@ class QueryRows {
     if (__any_sync(all, factor[0] != 1.f || factor[1] != 1.f)) scale_outputs(factor);
   }
 
-  /// Turns the logits of 16 keys into weights.
-  __device__ void weigh(float (*score)[4], float const (&base)[2]) {
+  /// Turns the logits of 16 keys into weights, a left operand.
+  __device__ void weigh(float (*score)[4], float const (&base)[2], std::uint32_t (&weights)[4]) {
     FASTTREE_UNROLL
-    for (int n = 0; n < 2; ++n) FASTTREE_UNROLL
-    for (int x = 0; x < 4; ++x) {
-      score[n][x] = exp2f(score[n][x] - base[x / 2]);
-      sum[x / 2] += score[n][x];
+    for (int n = 0; n < 2; ++n) {
+      FASTTREE_UNROLL
+      for (int x = 0; x < 4; ++x) {
+        score[n][x] = exp2f(score[n][x] - base[x / 2]);
+        sum[x / 2] += score[n][x];
+      }
+      weights[2 * n] = pack<type>(score[n][0], score[n][1]);
+      weights[2 * n + 1] = pack<type>(score[n][2], score[n][3]);
     }
   }
 
-  /// Adds the values of 16 keys, each times its weight; `apart`: only those that are finite.
-  __device__ void multiply_values(float const (*weight)[4], std::uint32_t values, int key,
-                                  bool apart) {
-    std::uint32_t const a[4] = {
-        pack<type>(weight[0][0], weight[0][1]), pack<type>(weight[0][2], weight[0][3]),
-        pack<type>(weight[1][0], weight[1][1]), pack<type>(weight[1][2], weight[1][3])};
+  /// Adds the values of 16 keys, each times its weight; `FiniteOnly`: only those that are finite.
+  template <bool FiniteOnly>
+  __device__ void multiply_values(std::uint32_t const (&weights)[4], std::uint32_t values,
+                                  int key) {
     FASTTREE_UNROLL
     for (int i = 0; i < value_dim / 16; ++i) {
       std::uint32_t b[4];
       load_transposed(b, values_at(values, key, i));
-      if (apart)
-        for (std::uint32_t& two : b) two &= ~(not_finite(two) / 0x8000u * 0xffffu);
-      multiply_add<type>(output[2 * i], a, b[0], b[1]);
-      multiply_add<type>(output[2 * i + 1], a, b[2], b[3]);
+      if constexpr (FiniteOnly)
+        for (std::uint32_t& two : b) two &= ~elements_not_finite(two);
+      multiply_add<type>(output[2 * i], weights, b[0], b[1]);
+      multiply_add<type>(output[2 * i + 1], weights, b[2], b[3]);
     }
   }
 
@@ -187,6 +191,11 @@ class QueryRows {
     return ((two & 0x7fff7fffu) + one_exponent) & 0x80008000u;
   }
 
+  /// All bits of each of two elements that is nan or infinite.
+  __device__ static std::uint32_t elements_not_finite(std::uint32_t two) {
+    return not_finite(two) / 0x8000u * 0xffffu;
+  }
+
   __device__ static bool has_not_finite(std::uint32_t values, int key) {
     std::uint32_t found = 0;
     FASTTREE_UNROLL
@@ -198,36 +207,38 @@ class QueryRows {
     return __any_sync(all, found != 0);
   }
 
-  /// Adds what multiply_values left out of 16 keys to the rows that see it. Rare, and slow.
-  __device__ void add_not_finite(float const (*weight)[4], TileRecord<Stored> const& tile, int key,
-                                 int first_row, std::uint32_t values) {
+  /// Adds what multiply_values left out of 16 keys to the rows that see it, key by key: of one key,
+  /// the product with other keys' weights of 0 is of zeros. Rare.
+  __device__ void add_not_finite(std::uint32_t const (&weights)[4], TileRecord<Stored> const& tile,
+                                 int key, int first_row, std::uint32_t values) {
+    int const row = first_row + lane() / 4;
 #pragma unroll 1
-    for (int k = 0; k < 16; ++k) {
+    for (int k = 0; k < group_keys; ++k) {
       int const at = key + k;
+      bool const here = lane() % 4 == k % 8 / 2;  // a thread has two keys of each block of 8
+      std::uint32_t const of_key = !here ? 0u : k % 2 == 0 ? 0xffffu : 0xffff0000u;
+      bool sees[2];
       FASTTREE_UNROLL
-      for (int x = 0; x < 2; ++x) {
-        int const row = first_row + lane() / 4 + 8 * x;
-        bool const sees =
-            row >= tile.row_begin[at] && row < tile.row_end[at] && tile.positions[at] < visible[x];
-        // By conditions, since registers have no addresses.
-        float const even = k < 8 ? weight[0][2 * x] : weight[1][2 * x];
-        float const odd = k < 8 ? weight[0][2 * x + 1] : weight[1][2 * x + 1];
-        float const of_key = __shfl_sync(all, k % 2 == 0 ? even : odd, lane() / 4 * 4 + k % 8 / 2);
+      for (int x = 0; x < 2; ++x)
+        sees[x] = row + 8 * x >= tile.row_begin[at] && row + 8 * x < tile.row_end[at] &&
+                  tile.positions[at] < visible[x];
+      FASTTREE_UNROLL
+      for (int i = 0; i < value_dim / 16; ++i) {
+        std::uint32_t b[4];
+        load_transposed(b, values_at(values, key, i));
         FASTTREE_UNROLL
-        for (int i = 0; i < value_dim / 8; ++i) {
-          std::uint32_t const two = load_pair(values + chunk_at<value_dim>(at, i) + lane() % 4 * 4);
-          std::uint32_t const bad = sees ? not_finite(two) : 0;
-          if ((bad & 0x8000u) != 0) output[i][2 * x] += of_key * as_float(two & 0xffffu);
-          if (bad >> 16 != 0) output[i][2 * x + 1] += of_key * as_float(two >> 16);
+        for (int n = 0; n < 4; ++n)  // blocks of 8 keys by turns
+          b[n] &= n % 2 == k / 8 ? of_key & elements_not_finite(b[n]) : 0u;
+        FASTTREE_UNROLL
+        for (int n = 0; n < 2; ++n) {
+          float product[4] = {};
+          multiply_add<type>(product, weights, b[2 * n], b[2 * n + 1]);
+          FASTTREE_UNROLL
+          for (int x = 0; x < 4; ++x)
+            if (sees[x / 2]) output[2 * i + n][x] += product[x];
         }
       }
     }
-  }
-
-  __device__ static float as_float(std::uint32_t bits) {
-    Stored element;
-    element.bits = static_cast<std::uint16_t>(bits);
-    return static_cast<float>(element);
   }
 };
 

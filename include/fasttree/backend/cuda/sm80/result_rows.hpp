@@ -56,13 +56,21 @@ struct ResultRows {
     for (int i = 0; i < Shape::value_dim / 8; ++i) {
       float const a = rows.output[i][2 * x] * factor, b = rows.output[i][2 * x + 1] * factor;
       int const d = 8 * i + column;
-      if (!in_pairs) {
-        to[d * stride] = static_cast<T>(a);
-        to[(d + 1) * stride] = static_cast<T>(b);
-      } else if constexpr (std::is_same_v<T, float>) {
-        *reinterpret_cast<float2*>(to + d) = make_float2(a, b);
+      if constexpr (std::is_same_v<T, float>) {
+        if (in_pairs) {
+          *reinterpret_cast<float2*>(to + d) = make_float2(a, b);
+        } else {
+          to[d * stride] = a;
+          to[(d + 1) * stride] = b;
+        }
       } else {
-        *reinterpret_cast<std::uint32_t*>(to + d) = pack<operand<T>>(a, b);
+        std::uint32_t const both = pack<operand<T>>(a, b);
+        if (in_pairs) {
+          *reinterpret_cast<std::uint32_t*>(to + d) = both;
+        } else {
+          to[d * stride].bits = static_cast<std::uint16_t>(both);
+          to[(d + 1) * stride].bits = static_cast<std::uint16_t>(both >> 16);
+        }
       }
     }
   }

@@ -42,9 +42,9 @@ struct TileRecord {
   int positions[tile_keys];          ///< along the paths
   /// Rows of the task that attend to a key.
   alignas(16) std::uint8_t row_begin[tile_keys], row_end[tile_keys];
-  std::uint8_t group_begin[tile_keys / group_keys];  ///< the least and the largest of a group
-  std::uint8_t group_end[tile_keys / group_keys];
-  int last_position;  ///< the largest
+  std::uint8_t groups_of_warp[tile_rows / warp_rows];  ///< a bit for each group that its rows see
+  int last_position;                                   ///< the largest
+  bool aligned;       ///< all rows of keys and values begin at multiples of 16 bytes
   bool for_all_rows;  ///< all keys exist, and all rows attend to them as far as their tails allow
   int number;         ///< of the task; none: no task is left
   Task task;
@@ -242,7 +242,7 @@ class TileBuilder {
   // ---- records
 
   __device__ void write(Keys const& keys, Record& record) const {
-    bool for_all_rows = true;
+    bool for_all_rows = true, aligned = true;
     int last_position = -1;
     FASTTREE_UNROLL
     for (int i = 0; i < keys_per_thread; ++i) {
@@ -257,6 +257,7 @@ class TileBuilder {
         value_row = cache_.value(at, task_.kv_head);
         last_position = max(last_position, keys.position[i]);
       }
+      aligned = aligned && (address(key_row) | address(value_row)) % 16 == 0;
       record.keys[key] = key_row;
       record.values[key] = value_row;
       record.positions[key] = exists ? keys.position[i] : 0;
@@ -265,16 +266,23 @@ class TileBuilder {
       for_all_rows = for_all_rows && begin == 0 && end == task_.rows;
     }
     record.for_all_rows = __all_sync(all, for_all_rows);
+    record.aligned = __all_sync(all, aligned);
     record.last_position = __reduce_max_sync(all, last_position);
     __syncwarp();
-    if (lane_ >= tile_keys / group_keys) return;
+    int const group = lane_ % (tile_keys / group_keys);
     int begin = tile_rows, end = 0;
-    for (int key = lane_ * group_keys; key < (lane_ + 1) * group_keys; ++key) {
+    for (int key = group * group_keys; key < (group + 1) * group_keys; ++key) {
       begin = min(begin, static_cast<int>(record.row_begin[key]));
       end = max(end, static_cast<int>(record.row_end[key]));
     }
-    record.group_begin[lane_] = static_cast<std::uint8_t>(begin);
-    record.group_end[lane_] = static_cast<std::uint8_t>(end);
+    FASTTREE_UNROLL
+    for (int warp = 0; warp < tile_rows / warp_rows; ++warp)
+      record.groups_of_warp[warp] = static_cast<std::uint8_t>(
+          __ballot_sync(all, begin < (warp + 1) * warp_rows && end > warp * warp_rows) & 0xf);
+  }
+
+  __device__ static std::uintptr_t address(Stored const* row) {
+    return reinterpret_cast<std::uintptr_t>(row);
   }
 
   /// Where the queries of the task are. Rows past its last are copies of it.
