@@ -5,6 +5,7 @@
 #   fasttree_test(core/partials.cpp)        one program and one ctest per execution space of Kokkos,
 #                                           core.partials.OpenMP, core.partials.Serial, ...; in the
 #                                           source, FASTTREE_TEST_SPACE is the space's type
+#   fasttree_test(backend/x.cpp ON Cuda)    the same for these spaces alone, where Kokkos has them
 #   fasttree_host_test(tree/tree_order.cpp) one program and one ctest, tree.tree_order
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
 #   fasttree_benchmark(planning.cpp)        one program, and one ctest that runs every case of it once
@@ -21,7 +22,12 @@ target_compile_options(fasttree_program INTERFACE
 
 # Linked by every test, beside that.
 add_library(fasttree_warnings INTERFACE)
-target_compile_options(fasttree_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror)
+if("CUDA" IN_LIST Kokkos_DEVICES)  # what nvcc hands to the host's compiler is not pedantic
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)  # nor can nvcc precompile
+  target_compile_options(fasttree_warnings INTERFACE -Wall -Wextra)
+else()
+  target_compile_options(fasttree_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror)
+endif()
 
 # Kokkos spells its devices in capitals; the types are spelled like this.
 set(fasttree_spaces "")
@@ -43,7 +49,9 @@ endfunction()
 function(fasttree_add_test_program test source)
   add_executable(${test} ${source})
   target_link_libraries(${test} PRIVATE fasttree_program fasttree_warnings fasttree_test_main)
-  target_precompile_headers(${test} REUSE_FROM fasttree_test_main)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    target_precompile_headers(${test} REUSE_FROM fasttree_test_main)
+  endif()
   add_test(NAME ${test} COMMAND ${test})
   fasttree_set_test_properties(${test})
 endfunction()
@@ -56,14 +64,22 @@ function(fasttree_test_name source result)
 endfunction()
 
 function(fasttree_test source)
+  cmake_parse_arguments(PARSE_ARGV 1 this "" "" "ON")
   fasttree_test_name(${source} name)
   foreach(space IN LISTS fasttree_spaces)
+    if(this_ON AND NOT space IN_LIST this_ON)
+      continue()
+    endif()
     fasttree_add_test_program(${name}.${space} ${source})
     target_compile_definitions(${name}.${space} PRIVATE FASTTREE_TEST_SPACE=Kokkos::${space})
   endforeach()
 endfunction()
 
+# Not where nvcc compiles: no test of the host alone has to do with a GPU.
 function(fasttree_host_test source)
+  if("CUDA" IN_LIST Kokkos_DEVICES)
+    return()
+  endif()
   fasttree_test_name(${source} name)
   fasttree_add_test_program(${name} ${source})
 endfunction()

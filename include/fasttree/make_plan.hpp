@@ -69,11 +69,13 @@ void make_plan_into(Space const& space, PrefixTree const& tree,
 template <class Space, Element E, int HeadDim, int ValueDim, PlannerPolicy Policy = DefaultPlanner>
 auto make_plan(Space const& space, PrefixTree const& tree,
                AttentionShape<E, HeadDim, ValueDim> const& shape,
-               Policy const& policy = Policy{DefaultBackend<Space>::costs}) {
+               Policy const& policy = Policy{
+                   DefaultBackend<Space, AttentionShape<E, HeadDim, ValueDim>>::costs}) {
   validate("make_plan", shape);
   using Shape = AttentionShape<E, HeadDim, ValueDim>;
-  static_assert(BackendFor<DefaultBackend<Space>, Space, Shape>);
-  AttentionPlan<Space, Shape, DefaultBackend<Space>> plan(shape);
+  using Backend = DefaultBackend<Space, Shape>;
+  static_assert(BackendFor<Backend, Space, Shape>);
+  AttentionPlan<Space, Shape, Backend> plan(shape);
   make_plan_into(space, tree, plan, policy);
   return plan;
 }

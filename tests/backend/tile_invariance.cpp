@@ -135,8 +135,8 @@ TEST_CASE("float: the bits of a request do not depend on tiles, lanes and other 
 }
 
 TEST_CASE("16 bits: the bits of a request do not depend on tiles, lanes and other requests") {
-  does_not_depend_on_tiles<AttentionShape<half, 64>>({2, 8}, {0.01f, 60});
-  does_not_depend_on_tiles<AttentionShape<half, 128>>({4}, {2});
+  does_not_depend_on_tiles<AttentionShape<fasttree::half, 64>>({2, 8}, {0.01f, 60});
+  does_not_depend_on_tiles<AttentionShape<fasttree::half, 128>>({4}, {2});
   does_not_depend_on_tiles<AttentionShape<bfloat16, 128, 64>>({1, 4}, {2, 60});
 }
 

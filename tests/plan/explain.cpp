@@ -18,7 +18,7 @@ using fasttree::test::Forest;
 using fasttree::test::Space;
 
 TEST_CASE("summary: what ShareEveryNode and NoSharing move on a root of 100 keys with two leaves") {
-  AttentionShape<half, 64, 32> const shape{.query_heads = 8, .kv_heads = 2};
+  AttentionShape<fasttree::half, 64, 32> const shape{.query_heads = 8, .kv_heads = 2};
   PrefixTree const tree = Forest{{-1, 0, 0}, {100, 20, 30}, {{1}, {2}}}.tree();
   PlanSummary const shared = summarize(make_plan(Space{}, tree, shape, ShareEveryNode{}));
   CHECK(shared.queries == 2);

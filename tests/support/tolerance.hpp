@@ -19,6 +19,10 @@
 //     sum error (relative to the sum of absolute values) <= 14 keys u.
 // The output is a quotient of two such sums, of values of at most V:
 //     |output error| <= 2 V (weight error + sum error) + 3 u V, then rounded to the stored element.
+// A backend may round weights to the elements of the values before it multiplies them (not in their
+// sum): by weight_roundoff, relative to each; halves below 2^-14 have no relative precision, so that
+// each key may add as much of 2^-14:
+//     V weight_roundoff (1 + 2^-14 keys).
 // The log-sum-exp is the maximum + log(sum): it is wrong by the errors of a logit and of the sum,
 // and rounds 4 times at its own size of at most A + log(keys).
 
@@ -42,11 +46,13 @@ inline double sum_error(RowFacts const& row, int head_dim) {
 
 /// Most by which an output component may differ from `exact`, stored as `Written`.
 template <class Written>
-double output_tolerance(RowFacts const& row, int head_dim, double exact) {
+double output_tolerance(RowFacts const& row, int head_dim, double exact,
+                        double weight_roundoff = 0) {
   constexpr double u = unit_roundoff<float>;
-  double const computed = row.value_size * (2 * sum_error(row, head_dim) + 3 * u);
+  double const computed = row.value_size * (2 * sum_error(row, head_dim) + 3 * u +
+                                            weight_roundoff * (1 + 0x1p-14 * row.keys));
   // Half the distance of subnormal numbers: the error of rounding to zero.
-  constexpr double least = std::is_same_v<Written, half> ? 0x1p-25 : 0x1p-134;
+  constexpr double least = std::is_same_v<Written, fasttree::half> ? 0x1p-25 : 0x1p-134;
   double const stored = std::is_same_v<Written, float> ? 0 : unit_roundoff<Written>;
   return computed + stored * (std::abs(exact) + computed) + least;
 }

@@ -25,8 +25,11 @@ class ToolEvents {
         [](char const* name, std::uint32_t, std::uint64_t*) { append(seen_.kernels, name); });
     tools::set_begin_parallel_scan_callback(
         [](char const* name, std::uint32_t, std::uint64_t*) { append(seen_.kernels, name); });
-    tools::set_allocate_data_callback([](Kokkos::Tools::SpaceHandle, char const* name, void const*,
-                                         std::uint64_t) { append(seen_.allocations, name); });
+    tools::set_allocate_data_callback(
+        [](Kokkos::Tools::SpaceHandle, char const* name, void const*, std::uint64_t bytes) {
+          // Kokkos::Cuda asks for no bytes of scratch at each launch of teams.
+          if (bytes > 0) append(seen_.allocations, name);
+        });
     tools::set_begin_deep_copy_callback([](Kokkos::Tools::SpaceHandle, char const* to, void const*,
                                            Kokkos::Tools::SpaceHandle, char const*, void const*,
                                            std::uint64_t) { append(seen_.copies, to); });

@@ -17,7 +17,7 @@ namespace {
 using namespace fasttree;
 using namespace fasttree::test;
 
-using Shape = AttentionShape<half, 16>;
+using Shape = AttentionShape<fasttree::half, 16>;
 constexpr std::int64_t giant =
     (std::int64_t{1} << 32) + 16;  // elements from one row or page to the next
 
@@ -33,7 +33,9 @@ class SparseMemory {
   SparseMemory(SparseMemory const&) = delete;
   SparseMemory& operator=(SparseMemory const&) = delete;
 
-  half* data() const { return memory_ == MAP_FAILED ? nullptr : static_cast<half*>(memory_); }
+  fasttree::half* data() const {
+    return memory_ == MAP_FAILED ? nullptr : static_cast<fasttree::half*>(memory_);
+  }
 
  private:
   static constexpr std::size_t bytes = std::size_t{56} << 30;
@@ -42,10 +44,10 @@ class SparseMemory {
 
 /// An array in memory that a SparseMemory keeps.
 template <int Rank>
-Array<half, Rank> array_at(half* memory, std::array<std::int64_t, Rank> extents,
-                           std::array<std::int64_t, Rank> strides) {
+Array<fasttree::half, Rank> array_at(fasttree::half* memory, std::array<std::int64_t, Rank> extents,
+                                     std::array<std::int64_t, Rank> strides) {
   std::size_t const elements = std::size_t{55} << 29;
-  return {Kokkos::View<half*, Space>(memory, elements), extents, strides};
+  return {Kokkos::View<fasttree::half*, Space>(memory, elements), extents, strides};
 }
 
 }  // namespace
@@ -60,7 +62,7 @@ TEST_CASE("page index x stride, slot x stride and row x stride go beyond 32 bits
     }
     Problem<Shape> const problem(Forest{{-1, 0}, {7, 3}, {{1}, {1, 2}, {0}}},
                                  {.query_heads = 2, .kv_heads = 1}, 1, 4);
-    half* const at = memory.data();
+    fasttree::half* const at = memory.data();
     int table[] = {5, 0, 4};
     auto const keys = array_at<4>(at, {6, 4, 1, 16}, {giant, 64, 16, 1});
     auto const values = array_at<4>(at + 1024, {6, 4, 1, 16}, {giant, 64, 16, 1});
@@ -85,7 +87,7 @@ TEST_CASE("page index x stride, slot x stride and row x stride go beyond 32 bits
     tree_attention(space, plan, queries, cache, outputs, sums, workspace);
     space.fence();
 
-    Result<half> result;
+    Result<fasttree::half> result;
     for (int row = 0; row < 4; ++row)
       for (int head = 0; head < 2; ++head)
         for (int d = 0; d < 16; ++d)

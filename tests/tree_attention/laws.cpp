@@ -207,10 +207,10 @@ TEST_CASE("outputs of another element type than the inputs") {
     CAPTURE(seed);
     Problem<Shape> const problem(random_forest(seed), shape, seed);
     auto const wide = attend_into<float, LogBase::e>(problem, {}, {});
-    auto const narrow = attend_into<half, LogBase::e>(problem, {}, {});
+    auto const narrow = attend_into<fasttree::half, LogBase::e>(problem, {}, {});
     int different = 0;
     for (std::size_t i = 0; i < wide.outputs.size(); ++i)
-      different += half(wide.outputs[i]).bits != narrow.outputs[i].bits;
+      different += fasttree::half(wide.outputs[i]).bits != narrow.outputs[i].bits;
     CHECK(different == 0);
     CHECK(same_bits(wide.log_sum_exps, narrow.log_sum_exps));
   }

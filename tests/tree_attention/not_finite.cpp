@@ -147,10 +147,10 @@ TEST_CASE("nan in a key of the root touches every row of its KV head, and no oth
 }
 
 TEST_CASE("a nan result is written as nan in 16 bits") {
-  using Half = AttentionShape<half, 8>;
+  using Half = AttentionShape<fasttree::half, 8>;
   Problem<Half> problem(Forest{{-1}, {5}, {{0}}}, {});
-  problem.value(2, 0)[3] = half(quiet_nan);
-  Result<half> const result = attend(problem, contiguous_cache(problem));
+  problem.value(2, 0)[3] = fasttree::half(quiet_nan);
+  Result<fasttree::half> const result = attend(problem, contiguous_cache(problem));
   CHECK(std::isnan(float(result.outputs[3])));
   CHECK(std::isfinite(float(result.outputs[2])));
 }

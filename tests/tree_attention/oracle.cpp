@@ -67,7 +67,7 @@ TEST_CASE("float, head_dim 64: contiguous, indexed and paged caches; any ratio o
 }
 
 TEST_CASE("half, head_dim 128, paged") {
-  agrees_with_the_oracle<AttentionShape<half, 128>>({1, 4, 8}, paged);
+  agrees_with_the_oracle<AttentionShape<fasttree::half, 128>>({1, 4, 8}, paged);
 }
 
 TEST_CASE("bfloat16, head_dim 96, values of 256, indexed") {
@@ -75,7 +75,7 @@ TEST_CASE("bfloat16, head_dim 96, values of 256, indexed") {
 }
 
 TEST_CASE("half, head_dim 24, values of 8, contiguous, as many as 128 query heads for a KV head") {
-  agrees_with_the_oracle<AttentionShape<half, 24, 8>>({3, 128}, contiguous);
+  agrees_with_the_oracle<AttentionShape<fasttree::half, 24, 8>>({3, 128}, contiguous);
 }
 
 TEST_CASE("float, head_dim 8, values of 24, contiguous, as many as 128 query heads for a KV head") {

@@ -8,6 +8,7 @@
 
 #include <fasttree/core/element.hpp>
 #include <fasttree/core/error.hpp>
+#include <fasttree/core/kokkos.hpp>
 
 namespace fasttree {
 
@@ -40,7 +41,7 @@ struct AttentionShape {
   float softmax_scale = detail::reciprocal_sqrt(HeadDim);
 
   /// Query heads that share one KV head.
-  constexpr int group() const { return query_heads / kv_heads; }
+  KOKKOS_INLINE_FUNCTION constexpr int group() const { return query_heads / kv_heads; }
 
   friend constexpr bool operator==(AttentionShape const&, AttentionShape const&) = default;
 };

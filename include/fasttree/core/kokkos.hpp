@@ -8,9 +8,9 @@
 #include <Kokkos_Core.hpp>
 
 // Unrolls the loop that follows: accumulators stay in registers at -O2 too.
-#if defined(__clang__) || defined(__CUDACC__)
+#if defined(__clang__) || defined(__CUDA_ARCH__)
 #define FASTTREE_UNROLL _Pragma("unroll")
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(__CUDACC__)
 #define FASTTREE_UNROLL _Pragma("GCC unroll 16")
 #else
 #define FASTTREE_UNROLL
@@ -21,6 +21,15 @@
 #define FASTTREE_VECTORS 0
 #else
 #define FASTTREE_VECTORS 1
+#endif
+
+// Whether kernels for NVIDIA GPUs since Ampere can be compiled.
+#if defined(KOKKOS_ENABLE_CUDA) && defined(__CUDACC__) &&                                        \
+    (defined(KOKKOS_ARCH_AMPERE) || defined(KOKKOS_ARCH_ADA89) || defined(KOKKOS_ARCH_HOPPER) || \
+     defined(KOKKOS_ARCH_BLACKWELL))
+#define FASTTREE_CUDA 1
+#else
+#define FASTTREE_CUDA 0
 #endif
 
 namespace fasttree {

@@ -76,6 +76,7 @@ using IntegerLanes = typename detail::Vector<std::int32_t, N>::type;
 /// N floats from memory; no alignment is asked for.
 template <int N>
 KOKKOS_FORCEINLINE_FUNCTION Lanes<N> load(float const* from) {
+  if constexpr (N == 1) return *from;
   Lanes<N> value;
   std::memcpy(&value, from, sizeof(value));
   return value;
@@ -133,7 +134,7 @@ KOKKOS_FORCEINLINE_FUNCTION void store(Lanes<N> const& value, float* to) {
 /// and two loads a cycle then bound what two multiply-adds a cycle could do.
 template <class V>
 KOKKOS_FORCEINLINE_FUNCTION void keep_in_register([[maybe_unused]] V& value) {
-#if defined(__x86_64__)
+#if FASTTREE_VECTORS && defined(__x86_64__)
   if constexpr (sizeof(V) > sizeof(float)) asm("" : "+v"(value));
 #endif
 }
@@ -163,16 +164,26 @@ KOKKOS_FORCEINLINE_FUNCTION V larger(V const& a, V const& b) {
 
 namespace detail {
 
+// Without vector types there is one lane, and these are not called.
+
 template <int Stride, class V, std::size_t... L>
 KOKKOS_FORCEINLINE_FUNCTION V add_crosswise(V const& a, V const& b, std::index_sequence<L...>) {
+#if FASTTREE_VECTORS
   constexpr int n = sizeof...(L);
   return __builtin_shufflevector(a, b, ((L & Stride) ? n + L : L)...) +
          __builtin_shufflevector(a, b, ((L & Stride) ? n + (L ^ Stride) : (L ^ Stride))...);
+#else
+  return a + b;
+#endif
 }
 
 template <int Stride, class V, std::size_t... L>
 KOKKOS_FORCEINLINE_FUNCTION V swap_lanes(V const& a, std::index_sequence<L...>) {
+#if FASTTREE_VECTORS
   return __builtin_shufflevector(a, a, (L ^ Stride)...);
+#else
+  return a;
+#endif
 }
 
 }  // namespace detail

@@ -13,6 +13,13 @@
 
 namespace fasttree {
 
+namespace detail {
+
+/// As a variable: device code may not call functions of std::numeric_limits.
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+
+}  // namespace detail
+
 /// The bases in which systems exchange log-sum-exps: e (FlashAttention, PyTorch), 2 (FlashInfer).
 enum class LogBase { e, two };
 
@@ -21,7 +28,7 @@ enum class LogBase { e, two };
 template <LogBase Base>
 struct LogSumExp {
   static constexpr LogBase base = Base;
-  float value = -std::numeric_limits<float>::infinity();
+  float value = -detail::infinity;
 };
 
 using NaturalLogSumExp = LogSumExp<LogBase::e>;
@@ -52,7 +59,7 @@ KOKKOS_INLINE_FUNCTION MergeWeights<Base> merge_weights(LogSumExp<Base> a, LogSu
   bool const a_is_top = !(a.value < b.value);
   float const top = a_is_top ? a.value : b.value;
   float const low = a_is_top ? b.value : a.value;
-  if (top == -std::numeric_limits<float>::infinity()) return {0.f, 0.f, {top}};
+  if (top == -detail::infinity) return {0.f, 0.f, {top}};
   float const rest = Base == LogBase::e ? std::exp(low - top) : std::exp2(low - top);
   float const more = Base == LogBase::e ? std::log1p(rest) : std::log2(1.f + rest);
   float const top_weight = 1.f / (1.f + rest), low_weight = rest / (1.f + rest);

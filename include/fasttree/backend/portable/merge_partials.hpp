@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/portable/tiles.hpp>
@@ -39,10 +38,9 @@ class MergePartials {
   }
 
   KOKKOS_INLINE_FUNCTION void merge_row(Team const& team, int query, int head) const {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
     int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
     // The formula of core/log_sum_exp.hpp for any number of sides: one logarithm for all of them.
-    float top = -infinity;
+    float top = -detail::infinity;
     for (int i = begin; i < end; ++i)
       top = larger(partials.log_sum_exps[partial(i, head)].value, top);
     float sum = 0.f;
@@ -50,7 +48,7 @@ class MergePartials {
     for (int i = begin; i < end; ++i) {
       std::int64_t const at = partial(i, head);
       float const log_sum_exp = partials.log_sum_exps[at].value;
-      if (log_sum_exp == -infinity) continue;  // no keys: what its output holds is not read
+      if (log_sum_exp == -detail::infinity) continue;  // no keys: what its output holds is not read
       float const weight = std::exp(log_sum_exp - top);
       sum += weight;
       Kokkos::parallel_for(Kokkos::TeamThreadRange(team, pieces), [&](int piece) {
@@ -66,7 +64,7 @@ class MergePartials {
         results.outputs(to, head, piece * N + i) = static_cast<Output>(final_output[i]);
     });
     Kokkos::single(Kokkos::PerTeam(team), [&] {
-      results.write_log_sum_exp(to, head, {sum == 0.f ? -infinity : top + std::log(sum)});
+      results.write_log_sum_exp(to, head, {sum == 0.f ? -detail::infinity : top + std::log(sum)});
     });
   }
 };

@@ -7,10 +7,10 @@
 // rows, and maxima and sums are kept in that pattern: lane l is for row l % Rows.
 
 #include <cstdint>
-#include <limits>
 
 #include <fasttree/backend/portable/key_rows.hpp>
 #include <fasttree/core/lanes.hpp>
+#include <fasttree/core/log_sum_exp.hpp>
 
 namespace fasttree::portable {
 
@@ -105,7 +105,6 @@ template <int N, int Rows, int HeadDim, int ValueDim, bool Masked, class Stored>
 KOKKOS_INLINE_FUNCTION void attend(NarrowPanel<N> const& panel, KeyRows<Stored> const& tile,
                                    KeyRows<Stored> const& ahead) {
   int const count = tile.count;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr int together = N / Rows;
   std::int32_t pattern[N], key_of_lane[N];
   for (int l = 0; l < N; ++l) {
@@ -118,13 +117,13 @@ KOKKOS_INLINE_FUNCTION void attend(NarrowPanel<N> const& panel, KeyRows<Stored> 
   for (int k = 0; k < count; k += together) {
     prefetch_part<HeadDim>(ahead.keys, ahead.count, k, k + together, count);
     Lanes<N> score = multiply_keys<N, Rows, HeadDim>(tile.keys + k, count - k, panel.queries);
-    score = IntegerLanes<N>{} + k < limit ? score : Lanes<N>{} - infinity;
+    score = IntegerLanes<N>{} + k < limit ? score : Lanes<N>{} - detail::infinity;
     maximum = larger(score, maximum);
     store<N>(score, panel.scores + k * Rows);
   }
   maximum = across_lanes<N, Rows>(
       maximum, [](Lanes<N> const& a, Lanes<N> const& b) { return larger(a, b); });
-  Lanes<N> const base = maximum == -infinity ? Lanes<N>{} : maximum;
+  Lanes<N> const base = maximum == -detail::infinity ? Lanes<N>{} : maximum;
   Lanes<N> const correction = exp2<N>(old_maximum - base);
   Lanes<N> sum = load<N>(panel.sums) * correction;
   for (int k = 0; k < count; k += together) {

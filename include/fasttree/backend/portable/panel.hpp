@@ -11,11 +11,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include <fasttree/backend/portable/key_rows.hpp>
 #include <fasttree/backend/portable/tiles.hpp>
 #include <fasttree/core/lanes.hpp>
+#include <fasttree/core/log_sum_exp.hpp>
 
 namespace fasttree::portable {
 
@@ -133,21 +133,20 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_values(float const* values, int count,
 template <int N, bool Masked>
 KOKKOS_FORCEINLINE_FUNCTION Lanes<N> weigh(Panel<N> const& panel, int count, int first_row) {
   constexpr int width = Panel<N>::width;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   float* const scores = panel.scores + first_row;
   Lanes<N> const old_maximum = load<N>(panel.maxima + first_row);
   Lanes<N> maximum = old_maximum;
   for (int k = 0; k < count; ++k) {
     Lanes<N> score = load<N>(scores + k * width);
     if constexpr (Masked) {
-      score = sees<N>(panel.limit + first_row, k) ? score : Lanes<N>{} - infinity;
+      score = sees<N>(panel.limit + first_row, k) ? score : Lanes<N>{} - detail::infinity;
       store<N>(score, scores + k * width);
     }
     maximum = larger(score, maximum);
   }
   maximum = even_not_below<N>(maximum);
   // A row that has seen no key yet keeps -inf; its weights are taken over 2^0, which gives 0.
-  Lanes<N> const base = maximum == -infinity ? Lanes<N>{} : maximum;
+  Lanes<N> const base = maximum == -detail::infinity ? Lanes<N>{} : maximum;
   Lanes<N> const correction = exp2<N>(old_maximum - base);
   Lanes<N> const old_sum = load<N>(panel.sums + first_row);
   Lanes<N> sum = old_sum * correction;

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/portable/narrow.hpp>
@@ -200,7 +199,7 @@ class PartialAttention {
     int const query = row / shape.group();
     int const head = task.kv_head * shape.group() + row % shape.group();
     float const factor = sum == 0.f ? 0.f : 1.f / sum;  // 0: the row saw no key
-    NaturalLogSumExp const log_sum_exp{sum == 0.f ? -std::numeric_limits<float>::infinity()
+    NaturalLogSumExp const log_sum_exp{sum == 0.f ? -detail::infinity
                                                   : (maximum + std::log2(sum)) * ln2};
     if (task.item.partial_begin == WorkItem::direct) {
       int const to = tiles.plan.query_order[task.item.query_begin + query];
@@ -241,7 +240,7 @@ class PartialAttention {
     Panel<N> const to = panel_of(team, memory, panel);
     for (int i = 0; i < width; ++i) {
       pack_row(memory, task, panel * width + i, to.queries + i, width);
-      to.maxima[i] = -std::numeric_limits<float>::infinity();
+      to.maxima[i] = -detail::infinity;
       to.sums[i] = 0.f;
     }
     for (int i = 0; i < value_dim * width; ++i) to.outputs[i] = 0.f;
@@ -312,7 +311,7 @@ class PartialAttention {
     for (int row = 0; row < rows; ++row)
       pack_row(memory, task, row, to.queries + row * head_dim, 1);
     for (int l = 0; l < M; ++l) {
-      to.maxima[l] = -std::numeric_limits<float>::infinity();
+      to.maxima[l] = -detail::infinity;
       to.sums[l] = 0.f;
     }
     for (int i = 0; i < rows * value_dim; ++i) to.outputs[i] = 0.f;

@@ -43,9 +43,14 @@ struct Backend {
                                                                .narrow = 70e3,
                                                                .in_turn = 1};
 
-  /// Teams that run at once.
+  /// All arithmetic is of float: weights are not rounded further.
+  template <class Shape>
+  static constexpr double weight_roundoff = 0;
+
+  /// Teams that run at once. On a GPU fewer than there could be: each has scratch in its memory.
   static int teams(Space const& space) {
-    return std::max(1, static_cast<int>(space.concurrency()) / TeamSize);
+    constexpr int share = runs_on_host<Space> ? 1 : 8;
+    return std::max(1, static_cast<int>(space.concurrency()) / (share * TeamSize));
   }
 
   /// Scratch of a team.
