@@ -222,3 +222,43 @@ TEST_CASE("requests whose lengths differ a thousandfold fill the machine") {
     CHECK(tables.partials <= 2 * target.slots);
   }
 }
+
+TEST_CASE("costs need not make sense: plans keep the law, or there is an error that says so") {
+  double const infinite = std::numeric_limits<double>::infinity();
+  PrefixTree const tree = test::level_forest({1, 3, 20}, {500, 90, 30}).tree();
+  PlanTarget target{{{64, 32, 16}, {16, 32, 16}}, 4, 8, 132};
+  auto const plan = [&](MachineCosts const& costs) {
+    PlanTables const tables = plan_of(tree, target, MinimalTraffic<>{costs});
+    CHECK(test::PlanLaw(tree, target, tables).broken() == "");
+  };
+  for (int const most_keys : {1, 100, 1 << 30}) {
+    target.tiles.most_keys = most_keys;
+    MachineCosts free{.item = 1, .memory = infinite, .cache = infinite, .results = infinite};
+    free.wide = free.narrow = infinite;  // items alone cost something
+    plan(free);
+    free.item = 0;
+    plan(free);
+    for (double const alone : {0.0, 0.5, infinite}) plan({.alone = alone});
+    plan({.item = 1e15, .in_turn = 3});
+    CHECK_THROWS_WITH_AS(
+        plan({.memory = 0}),
+        "fasttree::MinimalTraffic: costs: expected finite times, 0 or more, found inf", Error);
+    CHECK_THROWS_AS(plan({.item = std::nan("")}), Error);
+    CHECK_THROWS_AS(plan({.memory = -1, .cache = -1, .in_turn = 1}), Error);
+  }
+}
+
+TEST_CASE("tiles of any two heights have plans: the narrow one may be as tall, or taller") {
+  MachineCosts const costs{.item = 0.01, .wide = 1e3, .narrow = 4e3};
+  for (int const wide : {3, 16, 24, 64})
+    for (int const narrow : {1, 15, 16, 64}) {
+      CAPTURE(wide);
+      CAPTURE(narrow);
+      PlanTarget const target{{{wide, 32, 8}, {narrow, 16, 1}}, 3, 2, 16};
+      for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        PrefixTree const tree = test::random_forest(seed, {20, 90, 40, 2}).tree();
+        PlanTables const tables = plan_of(tree, target, MinimalTraffic<>{costs});
+        CHECK(test::PlanLaw(tree, target, tables).broken() == "");
+      }
+    }
+}

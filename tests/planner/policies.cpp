@@ -216,6 +216,8 @@ TEST_CASE("a chain of 100 000 nodes is planned without recursion by every policy
   keeps_the_law(tree, target, ShareEveryNode{});
   keeps_the_law(tree, target, GreedyEdges<>{});
   keeps_the_law(tree, target, MinimalTraffic<>{});
+  // With gaps between slots each node is a range; pieces must not look at all of them.
+  keeps_the_law(forest.tree(2), target, MinimalTraffic<>{.fixed_piece = 3});
 }
 
 TEST_CASE("contexts of 2^31 - 1 tokens are planned: no length overflows") {
@@ -236,4 +238,16 @@ TEST_CASE("contexts of 2^31 - 1 tokens are planned: no length overflows") {
   GreedyEdges<> const large{.long_piece = 1 << 30, .short_piece = 1 << 28};
   CHECK(keys(plan_of(tree, target, large)) == pairs);
   CHECK(keys(plan_of(tree, target, MinimalTraffic<>{})) == pairs);
+  CHECK(keys(plan_of(tree, target, MinimalTraffic<>{.fixed_piece = most})) == pairs);
+  for (int const key_rows : {1, 32}) {
+    PlanTarget const tiles{{{64, key_rows, 16}, {16, key_rows, 16}}, 4, 8, 1000};
+    Forest const alone{{-1}, {most}, {{0}}};
+    CHECK(keys(plan_of(alone.tree(), tiles, MinimalTraffic<>{})) == most);
+    Forest const many{std::vector(40, -1), std::vector(40, most), [] {
+                        std::vector<Request> requests;
+                        for (int node = 0; node < 40; ++node) requests.push_back({node});
+                        return requests;
+                      }()};
+    CHECK(keys(plan_of(many.tree(), tiles, MinimalTraffic<>{})) == 40 * std::int64_t{most});
+  }
 }

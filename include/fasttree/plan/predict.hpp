@@ -4,6 +4,7 @@
 // and the time that a machine of some costs needs for all of them. Predictions, not measurements.
 
 #include <algorithm>
+#include <cstdint>
 
 #include <fasttree/core/integers.hpp>
 #include <fasttree/plan/machine_costs.hpp>
@@ -17,9 +18,10 @@ namespace fasttree {
 /// narrow one with all of its rows.
 constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   PlanTarget const& target = tables.target;
+  std::int64_t const group = target.group;
   int const queries = item.query_end - item.query_begin;
   bool const narrow = queries <= tables.narrow_queries;
-  int const step = (narrow ? tables.tiles.narrow : tables.tiles.wide).row_step;
+  std::int64_t const step = (narrow ? tables.tiles.narrow : tables.tiles.wide).row_step;
   ItemWork work;
   for (KeyRange const& range : tables.ranges_of(item)) {
     int const begin = std::max(range.query_begin, item.query_begin) - item.query_begin;
@@ -28,13 +30,13 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
     double const keys = range.length;
     (range.query_begin >= item.query_begin ? work.new_keys : work.more_keys) += keys;
     if (narrow) {
-      work.narrow_rows += keys * round_up(queries * target.group, step);
+      work.narrow_rows += keys * static_cast<double>(round_up(queries * group, step));
     } else {
       work.wide_rows +=
-          keys * (round_up(end * target.group, step) - begin * target.group / step * step);
+          keys * static_cast<double>(round_up(end * group, step) - begin * group / step * step);
     }
   }
-  work.rows = target.group * queries;
+  work.rows = static_cast<double>(group * queries);
   if (item.partial_begin != WorkItem::direct) work.partial_rows = work.rows;
   return work;
 }

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include <fasttree/core/error.hpp>
 #include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/plan/schedule.hpp>
@@ -32,7 +34,7 @@ class BlockSearch {
         grouping_(grouping),
         item_(costs.item_time(target, {})),
         partial_row_(price({.partial_rows = 1})),
-        few_queries_(target.narrow_queries(tiles_)),
+        few_queries_(std::min(target.narrow_queries(tiles_), target.queries(tiles_.wide))),
         tree_(tree),
         paths_(tree, target, grouping) {}
 
@@ -47,7 +49,7 @@ class BlockSearch {
     if (paths_.is_parted()) {
       if (least_load_of_narrow_blocks() >= best_) return;
       paths_.part({});
-      try_heights(2 * few_queries_, few_queries_);
+      try_heights(std::min(2 * few_queries_, target_.queries(tiles_.wide)), few_queries_);
     }
     try_heights(few_queries_, 0);
     if (best_is_parted_) paths_.part(apart);
@@ -75,7 +77,7 @@ class BlockSearch {
     sort_blocks();
     for (int const i : order_) {
       PricedBlock const& block = best_blocks_[i];
-      int const pieces = pieces_of(block, longest_piece_);
+      std::int64_t const pieces = pieces_of(block, longest_piece_);
       open(block.begin, block.end);
       paths_.append({block.begin, block.end}, block.upper);
       if (pieces > 1) cut_group(block, pieces);
@@ -116,10 +118,10 @@ class BlockSearch {
       cut(height);
       if (mean_load_ >= worth * best_) return;  // and that of lower blocks is larger still
       for (double const share : {unsplit, 2.0, 1.0, 0.5, 0.25, 0.125}) {
-        double const longest = item_ + share * mean_load_;
+        double const longest = share == unsplit ? unsplit : item_ + share * mean_load_;
         if (longest >= longest_block_ && share != unsplit) continue;
         double const time = predict(longest);
-        if (time < best_ * (share == unsplit ? 1 : worth)) {
+        if (best_ == unsplit || time < best_ * (share == unsplit ? 1 : worth)) {
           best_ = time;
           longest_piece_ = longest;
           best_is_parted_ = paths_.is_parted();
@@ -184,6 +186,8 @@ class BlockSearch {
     add_blocks(paths_.upper, height);
     if (paths_.is_parted()) add_blocks(paths_.lower, lower_height_);
     mean_load_ *= static_cast<double>(target_.kv_heads) / target_.slots;
+    require(mean_load_ >= 0 && mean_load_ < unsplit, "MinimalTraffic", "costs",
+            "finite times, 0 or more", mean_load_);
   }
 
   constexpr void add_blocks(PathPart const& part, int height) {
@@ -216,36 +220,38 @@ class BlockSearch {
 
   // ---- pieces
 
-  constexpr int key_tiles(PricedBlock const& block) const {
-    return static_cast<int>(
-        ceil_div(static_cast<std::int64_t>(block.keys), std::int64_t{tiles_.wide.key_rows}));
+  constexpr std::int64_t key_tiles(PricedBlock const& block) const {
+    return ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.wide.key_rows);
   }
 
   /// Into how many pieces of whole tiles of keys a block is cut, so that none takes much longer than
   /// `longest` or has too many keys.
-  constexpr int pieces_of(PricedBlock const& block, double longest) const {
-    int const least = static_cast<int>((block.keys + tiles_.most_keys - 1) / tiles_.most_keys);
-    if (block.time <= longest) return std::max(least, 1);
-    int const tiles = key_tiles(block);
-    double const work = block.time - item_, room = longest - item_;
-    int const in_piece = room * tiles > work ? static_cast<int>(room * tiles / work) : 1;
+  constexpr std::int64_t pieces_of(PricedBlock const& block, double longest) const {
+    auto const least =
+        ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.most_keys);
+    if (block.time <= longest) return least;
+    std::int64_t const tiles = key_tiles(block);
+    double const work = block.time - item_, fit = (longest - item_) * static_cast<double>(tiles);
+    std::int64_t const in_piece = fit > work ? static_cast<std::int64_t>(fit / work) : 1;
     return std::max(least, ceil_div(tiles, in_piece));
   }
 
   /// The time of the longest of so many pieces.
-  constexpr double piece_time(PricedBlock const& block, int pieces) const {
+  constexpr double piece_time(PricedBlock const& block, std::int64_t pieces) const {
     if (pieces == 1) return block.time;
-    double const rows = target_.group * (block.end - block.begin);
-    double const merged = partial_row_ * rows * (pieces - block.partial);
-    double const keys = ceil_div(key_tiles(block), pieces) * tiles_.wide.key_rows;
-    return item_ + (block.time - item_) * std::min(1.0, keys / block.keys) + merged / pieces;
+    double const rows = static_cast<double>(target_.group) * (block.end - block.begin);
+    double const merged = partial_row_ * rows * static_cast<double>(pieces - block.partial);
+    auto const keys =
+        static_cast<double>(ceil_div(key_tiles(block), pieces) * tiles_.wide.key_rows);
+    return item_ + (block.time - item_) * std::min(1.0, keys / block.keys) +
+           merged / static_cast<double>(pieces);
   }
 
   constexpr double predict(double longest) {
     schedule_.clear();
     for (PricedBlock const& block : blocks_) {
-      int const pieces = pieces_of(block, longest);
-      schedule_.add(piece_time(block, pieces), std::int64_t{1} * pieces * target_.kv_heads);
+      std::int64_t const pieces = pieces_of(block, longest);
+      schedule_.add(piece_time(block, pieces), pieces * target_.kv_heads);
     }
     return schedule_.time(target_.slots, costs_.alone);
   }
@@ -293,13 +299,14 @@ class BlockSearch {
   }
 
   /// Cuts the group that was opened last into pieces that take equally long.
-  constexpr void cut_group(PricedBlock const& block, int pieces) {
+  constexpr void cut_group(PricedBlock const& block, std::int64_t pieces) {
     take_ranges_back();
     auto const key_time = [&](KeyRange const& range) {
       int const queries =
           std::min(range.query_end, block.end) - std::max(range.query_begin, block.begin);
       bool const is_new = range.query_begin >= block.begin;
-      int const rows = round_up(queries * target_.group, tiles_.wide.row_step);
+      auto const rows =
+          round_up<std::int64_t>(std::int64_t{queries} * target_.group, tiles_.wide.row_step);
       return price({.new_keys = is_new ? 1.0 : 0.0,
                     .more_keys = is_new ? 0.0 : 1.0,
                     .wide_rows = static_cast<double>(rows)});
@@ -307,13 +314,15 @@ class BlockSearch {
     double whole = 0;
     for (KeyRange const& range : grouping_.scratch.ranges) whole += range.length * key_time(range);
     int const tile = tiles_.wide.key_rows;
+    bool is_first = true;
     double room = 0;  // of the present piece
     for (KeyRange const& range : grouping_.scratch.ranges) {
       double const one = key_time(range);
       for (int from = 0; from < range.length;) {
-        if (room < one * tile / 2) {
+        if (is_first || room < one * tile / 2) {
+          is_first = false;
           open(block.end, block.begin);  // no queries yet
-          room += whole / pieces;
+          room += whole / static_cast<double>(pieces);
         }
         int const rest = range.length - from;
         double const fit = std::max(1.0, (room + one * tile / 2) / (one * tile));
@@ -328,16 +337,26 @@ class BlockSearch {
   /// Cuts the group that was opened last at multiples of `piece` along each path.
   constexpr void cut_group_at_multiples(PricedBlock const& block, int piece) {
     take_ranges_back();
-    std::int64_t longest = 0;
-    for (KeyRange const& range : grouping_.scratch.ranges)
-      longest = std::max<std::int64_t>(longest, std::int64_t{range.position} + range.length);
-    for (std::int64_t begin = 0; begin < longest; begin += piece) {
+    auto& ranges = grouping_.scratch.ranges;
+    std::sort(ranges.begin(), ranges.end(), [](KeyRange const& a, KeyRange const& b) {
+      return a.position != b.position ? a.position < b.position : a.query_begin < b.query_begin;
+    });
+    std::size_t open_ranges = 0, next = 0;  // [0, open_ranges): with keys from `begin` on
+    for (std::int64_t begin = 0; open_ranges > 0 || next < ranges.size(); begin += piece) {
+      std::int64_t const end = begin + piece;
+      while (next < ranges.size() && ranges[next].position < end)
+        ranges[open_ranges++] = ranges[next++];
       open(block.end, block.begin);
-      for (KeyRange const& range : grouping_.scratch.ranges) {
-        auto const from = std::max<std::int64_t>(begin - range.position, 0);
-        auto const to = std::min<std::int64_t>(begin + piece - range.position, range.length);
-        if (from < to) append_part(range, static_cast<int>(from), static_cast<int>(to), block);
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < open_ranges; ++i) {
+        KeyRange const range = ranges[i];
+        auto const from = static_cast<int>(std::max<std::int64_t>(begin - range.position, 0));
+        auto const to =
+            static_cast<int>(std::min<std::int64_t>(end - range.position, range.length));
+        append_part(range, from, to, block);
+        if (to < range.length) ranges[kept++] = range;
       }
+      open_ranges = kept;
     }
   }
 

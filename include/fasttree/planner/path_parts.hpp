@@ -173,7 +173,7 @@ class PathParts {
       int const path = path_[at], above = above_[at];
       shared = std::min(shared, joint_[at]);
       for (int query = first; query < first + length; ++query) {
-        int const seen = std::max(0, path - length + 1 + query - first);
+        int const seen = std::max(0, path - length + 1 + (query - first));
         place_[query] = at;
         upper_sums.add(query, above, path == 0 || above > 0, group * std::min(seen, above),
                        std::min(shared, above));
