@@ -23,6 +23,7 @@ constexpr void validate_order(PrefixTree const& tree, Grouping& grouping) {
   constexpr char const* function = "build_plan";
   require(grouping.request_order.size() == static_cast<std::size_t>(tree.requests()), function,
           "Grouping::request_order.size()", tree.requests(), grouping.request_order.size());
+  if (std::ranges::equal(grouping.request_order, tree.depth_first_requests())) return;
   auto& seen = grouping.items_of_query;
   seen.assign(tree.requests(), 0);
   for (int const request : grouping.request_order) {
