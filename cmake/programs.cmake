@@ -7,15 +7,19 @@
 #                                           source, FASTTREE_TEST_SPACE is the space's type
 #   fasttree_test(backend/x.cpp ON Cuda)    the same for these spaces alone, where Kokkos has them
 #   fasttree_host_test(tree/tree_order.cpp) one program and one ctest, tree.tree_order
+#   fasttree_ranks_test(stages/reduce_shards.cpp)
+#                                           one program and one ctest, on Kokkos::Serial: its ranks are
+#                                           threads that all launch kernels. Nothing without Serial
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
 #   fasttree_benchmark(planning.cpp)        one program, and one ctest that runs every case of it once
 
 option(FASTTREE_NATIVE "Build tests, examples and benchmarks for this machine's processor" OFF)
 set(FASTTREE_TEST_SPACES "" CACHE STRING "Execution spaces to test; empty for all that Kokkos has")
 
-# Linked by every program.
+# Linked by every program. Threads: for ranks of one process.
+find_package(Threads REQUIRED)
 add_library(fasttree_program INTERFACE)
-target_link_libraries(fasttree_program INTERFACE fasttree::fasttree)
+target_link_libraries(fasttree_program INTERFACE fasttree::fasttree Threads::Threads)
 target_compile_options(fasttree_program INTERFACE
   $<$<NOT:$<CONFIG:Debug>>:-O3>
   $<$<BOOL:${FASTTREE_NATIVE}>:-march=native>)
@@ -82,6 +86,15 @@ function(fasttree_host_test source)
   endif()
   fasttree_test_name(${source} name)
   fasttree_add_test_program(${name} ${source})
+endfunction()
+
+function(fasttree_ranks_test source)
+  if(NOT "SERIAL" IN_LIST Kokkos_DEVICES)
+    return()
+  endif()
+  fasttree_test_name(${source} name)
+  fasttree_add_test_program(${name} ${source})
+  target_compile_definitions(${name} PRIVATE FASTTREE_TEST_SPACE=Kokkos::Serial)
 endfunction()
 
 function(fasttree_example source)

@@ -39,4 +39,14 @@ template <class Space>
 inline constexpr bool runs_on_host =
     std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
+/// Makes `space` ready for host threads that each launch kernels on it, before they start: at the
+/// first team kernel Kokkos allocates what its teams have in common, unguarded before 4.0.
+template <class Space>
+void prepare_for_threads(Space const& space) {
+  using Policy = Kokkos::TeamPolicy<Space>;
+  Kokkos::parallel_for("fasttree::prepare_for_threads", Policy(space, 1, 1),
+                       KOKKOS_LAMBDA(typename Policy::member_type const&){});
+  space.fence();
+}
+
 }  // namespace fasttree

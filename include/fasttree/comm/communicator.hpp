@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a communicator is: it moves messages between ranks, and knows nothing of what is in them.
+// Who sends what to whom, and when, is a schedule (comm/reduction_schedule.hpp): data, the same for all
+// transports. Memory is registered once, in `plan`; after that nothing allocates, and nothing waits
+// beyond a deadline: where a rank is dead or late, every other rank gets an `Error`.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace fasttree {
+
+/// The memory in which a rank receives: slots of one size, one for each message that it gets in one
+/// exchange. Ranks agree on all of it.
+struct WindowShape {
+  int slots = 0;
+  std::size_t slot_bytes = 0;
+  std::uint64_t purpose = 0;  ///< any number on which ranks have to agree as well
+
+  friend constexpr bool operator==(WindowShape const&, WindowShape const&) = default;
+};
+
+/// What a message costs: us until it arrives, and bytes per us that a rank sends.
+struct LinkCosts {
+  double latency = 1;
+  double rate = 10e3;
+};
+
+/// What an exchange moves. A round is to send messages and then to wait for some; the rounds of an
+/// exchange are the most that any rank takes part in.
+struct Traffic {
+  std::int64_t rounds = 0;
+  std::int64_t messages = 0;
+  std::int64_t bytes = 0;
+
+  friend constexpr bool operator==(Traffic const&, Traffic const&) = default;
+};
+
+/// A communicator, one object for each rank. Each rank's calls of `plan` and `begin` follow each
+/// other in the same order.
+///
+///  - rank(), size(): the ranks are 0 to size() - 1; their order is that in which results merge.
+///  - plan(shape): collective; allocates and registers a Window.
+///  - begin(window): begins an exchange, and the time until its deadline. What a rank gets must
+///    depend on messages of all others, directly or not: then two sets of slots are enough.
+///  - send(window, to, slot, message): puts a message into a slot of rank `to`. Does not wait; the
+///    memory of the message may be reused at once. Each slot takes one message per exchange.
+///  - receive(window, from, slot, bytes): waits for it. What it returns is the caller's, aligned to
+///    64 bytes, until the next exchange begins.
+///
+/// Errors of all but rank and size: `Error` where a rank has left, has failed, or is not heard of by
+/// the deadline; from then on every call on every rank throws, but for receiving what had arrived.
+template <class Candidate>
+concept Communicator = requires(Candidate& communicator, Candidate const& asked,
+                                typename Candidate::Window& window, WindowShape const& shape,
+                                int rank, int slot, std::span<std::byte const> message,
+                                std::size_t bytes) {
+  { asked.rank() } -> std::same_as<int>;
+  { asked.size() } -> std::same_as<int>;
+  { asked.link() } -> std::same_as<LinkCosts>;
+  { communicator.plan(shape) } -> std::same_as<typename Candidate::Window>;
+  communicator.begin(window);
+  communicator.send(window, rank, slot, message);
+  { communicator.receive(window, rank, slot, bytes) } -> std::same_as<std::span<std::byte>>;
+};
+
+}  // namespace fasttree

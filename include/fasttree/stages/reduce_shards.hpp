@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Stage 3: the partial results of all ranks, merged into the final output of all of them. Local
+// attention writes its results where they are sent from, as records: of each row (a query and a
+// head) value_dim floats of output, then a natural log-sum-exp. What moves is a schedule
+// (comm/reduction_schedule.hpp), how it moves is the communicator's business, and what is done on arrival is
+// here: `merge` of core/partials.hpp, or the three sums of Tree Attention's algorithm 3.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fasttree/backend/select.hpp>
+#include <fasttree/comm/reduction_schedule.hpp>
+#include <fasttree/core/error.hpp>
+#include <fasttree/core/integers.hpp>
+#include <fasttree/core/kokkos.hpp>
+#include <fasttree/core/log_sum_exp.hpp>
+
+namespace fasttree {
+
+namespace detail {
+
+/// What is done to rows of floats: into := op(left, right), which may be the same row as either.
+struct MergeRecords {
+  KOKKOS_INLINE_FUNCTION void operator()(float* into, float const* left, float const* right,
+                                         int width) const {
+    int const value_dim = width - 1;
+    auto const weights =
+        merge_weights(NaturalLogSumExp{left[value_dim]}, NaturalLogSumExp{right[value_dim]});
+    for (int i = 0; i < value_dim; ++i) into[i] = merge_outputs(weights, left[i], right[i]);
+    into[value_dim] = weights.log_sum_exp.value;
+  }
+};
+struct MaximumOfRows {
+  KOKKOS_INLINE_FUNCTION void operator()(float* into, float const* left, float const* right,
+                                         int width) const {
+    for (int i = 0; i < width; ++i) into[i] = left[i] < right[i] ? right[i] : left[i];
+  }
+};
+struct SumOfRows {
+  KOKKOS_INLINE_FUNCTION void operator()(float* into, float const* left, float const* right,
+                                         int width) const {
+    for (int i = 0; i < width; ++i) into[i] = left[i] + right[i];
+  }
+};
+
+template <class Space>
+using Rows = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>;
+
+}  // namespace detail
+
+/// The memory and the schedule of reductions over the ranks of a communicator, for partial results
+/// of up to so many queries; see plan_reduction. Made once, used by every layer and step.
+template <class Space, Communicator Comm>
+class ShardReduction {
+ public:
+  using Outputs =
+      Kokkos::View<float***, Kokkos::LayoutStride, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  using LogSumExps = Kokkos::View<NaturalLogSumExp**, Kokkos::LayoutStride, Space,
+                                  Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+  ReductionAlgorithm algorithm() const { return algorithm_; }
+  int ranks() const { return ranks_; }
+  int queries() const { return queries_; }
+  int query_heads() const { return heads_; }
+  int value_dim() const { return value_dim_; }
+
+  /// Where this rank's partial results of the first `queries` queries are to be put: outputs
+  /// (queries, query_heads, value_dim) and log-sum-exps (queries, query_heads). An output whose
+  /// log-sum-exp is -inf is never read. Overwritten by the reduction.
+  Outputs outputs(int queries) const {
+    return Outputs(records_.data(),
+                   Kokkos::LayoutStride(queries, heads_ * width(), heads_, width(), value_dim_, 1));
+  }
+  LogSumExps log_sum_exps(int queries) const {
+    return LogSumExps(reinterpret_cast<NaturalLogSumExp*>(records_.data() + value_dim_),
+                      Kokkos::LayoutStride(queries, heads_ * width(), heads_, width()));
+  }
+
+ private:
+  template <class S, Communicator C>
+  friend ShardReduction<S, C> plan_reduction(S const&, C&, int, int, int, ReductionAlgorithm);
+  template <class S, Communicator C, class Output, LogBase Base>
+  friend void reduce_shards(S const&, C&, ShardReduction<S, C>&, int, Results<Output, Base> const&);
+
+  ShardReduction() = default;
+
+  int width() const { return value_dim_ + 1; }
+
+  /// One exchange over the first `rows` rows, `width` floats each, of `own`.
+  template <class Operator>
+  void exchange(Space const& space, Comm& communicator, float* own, int width, std::int64_t rows,
+                Operator const& op) {
+    communicator.begin(window_);
+    for (ScheduledRound const& round : schedule_.rounds) {
+      space.fence();  // what is sent has to be there: the transport is not ordered with the space
+      for (ScheduledMessage const& to : round.sends) {
+        RowRange const part = schedule_.part(to.part, rows);
+        communicator.send(
+            window_, to.peer, to.slot,
+            std::as_bytes(std::span<float const>(own + part.begin * width, part.size() * width)));
+      }
+      RowRange part{};
+      for (ScheduledMessage const& from : round.receives) {
+        part = schedule_.part(from.part, rows);
+        slots_[from.slot] = reinterpret_cast<float*>(
+            communicator.receive(window_, from.peer, from.slot, part.size() * width * sizeof(float))
+                .data());
+      }
+      if (round.receives.empty()) continue;
+      if (round.replaces) {
+        put_in_place(space, own + part.begin * width, slots_[round.receives[0].slot],
+                     part.size() * width);
+      } else {
+        merge_rows(space, round, own + part.begin * width, width, part.size(), op);
+      }
+    }
+  }
+
+  void put_in_place(Space const& space, float* own, float const* received, std::int64_t count) {
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::put_in_place", detail::Rows<Space>(space, 0, count),
+        KOKKOS_LAMBDA(std::int64_t i) { own[i] = received[i]; });
+  }
+
+  template <class Operator>
+  void merge_rows(Space const& space, ScheduledRound const& round, float* own, int width,
+                  std::int64_t rows, Operator const& op) {
+    ScheduledMerge const* const merges = round.merges.data();
+    int const count = static_cast<int>(round.merges.size());
+    float* const* const slots = slots_.data();
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::merge", detail::Rows<Space>(space, 0, rows),
+        KOKKOS_LAMBDA(std::int64_t row) {
+          auto const at = [&](int place) {
+            return (place == ScheduledMerge::own ? own : slots[place]) + row * width;
+          };
+          for (int i = 0; i < count; ++i)
+            op(at(merges[i].into), at(merges[i].left), at(merges[i].right), width);
+        });
+  }
+
+  /// The paper's: m = max lse; then the sums of exp(lse - m) and of exp(lse - m) output.
+  void three_all_reduces(Space const& space, Comm& communicator, std::int64_t rows) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    float* const records = records_.data();
+    float* const maxima = sums_.data();
+    float* const weights = maxima + rows;
+    float* const outputs = weights + rows;
+    int const value_dim = value_dim_, width = this->width();
+    detail::Rows<Space> const all(space, 0, rows);
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::log_sum_exps", all,
+        KOKKOS_LAMBDA(std::int64_t row) { maxima[row] = records[row * width + value_dim]; });
+    exchange(space, communicator, maxima, 1, rows, detail::MaximumOfRows{});
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::weights", all, KOKKOS_LAMBDA(std::int64_t row) {
+          float const* const record = records + row * width;
+          bool const has_keys = record[value_dim] != -infinity;
+          float const weight = has_keys ? std::exp(record[value_dim] - maxima[row]) : 0.f;
+          weights[row] = weight;
+          for (int i = 0; i < value_dim; ++i)
+            outputs[row * value_dim + i] = has_keys ? weight * record[i] : 0.f;
+        });
+    exchange(space, communicator, weights, 1, rows, detail::SumOfRows{});
+    exchange(space, communicator, outputs, value_dim, rows, detail::SumOfRows{});
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::quotients", all, KOKKOS_LAMBDA(std::int64_t row) {
+          float* const record = records + row * width;
+          bool const has_keys = weights[row] != 0.f;
+          for (int i = 0; i < value_dim; ++i)
+            record[i] = has_keys ? outputs[row * value_dim + i] / weights[row] : 0.f;
+          record[value_dim] = has_keys ? maxima[row] + std::log(weights[row]) : -infinity;
+        });
+  }
+
+  /// Copies the merged records to the output.
+  template <class Output, LogBase Base>
+  void write(Space const& space, std::int64_t rows, Results<Output, Base> const& results) const {
+    float const* const records = records_.data();
+    int const heads = heads_, value_dim = value_dim_, width = this->width();
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::write", detail::Rows<Space>(space, 0, rows),
+        KOKKOS_LAMBDA(std::int64_t row) {
+          float const* const record = records + row * width;
+          int const query = static_cast<int>(row / heads), head = static_cast<int>(row % heads);
+          float const log_sum_exp = record[value_dim];
+          bool const has_keys = log_sum_exp != -std::numeric_limits<float>::infinity();
+          for (int i = 0; i < value_dim; ++i)
+            results.outputs(query, head, i) = static_cast<Output>(has_keys ? record[i] : 0.f);
+          results.write_log_sum_exp(query, head, {log_sum_exp});
+        });
+  }
+
+  ReductionAlgorithm algorithm_{};
+  int ranks_ = 1, queries_ = 0, heads_ = 0, value_dim_ = 0;
+  ReductionSchedule schedule_;
+  typename Comm::Window window_;
+  Kokkos::View<float*, Space> records_, sums_;
+  std::vector<float*> slots_;  ///< where the messages of an exchange lie
+};
+
+/// Plans reductions of partial results of up to `queries` queries. Collective: all ranks call it
+/// with the same numbers and algorithm.
+///
+/// Allocates records and what the algorithm needs beside them, and has the communicator register
+/// twice the messages that a rank gets in an exchange. Errors: `Error` on negative numbers, where
+/// ranks disagree, and those of the communicator.
+template <class Space, Communicator Comm>
+ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicator, int queries,
+                                           int query_heads, int value_dim,
+                                           ReductionAlgorithm algorithm) {
+  static_assert(runs_on_host<Space>,
+                "fasttree::plan_reduction: these communicators move host memory: use a host space");
+  constexpr char const* function = "plan_reduction";
+  require(queries >= 0, function, "queries", "0 or more", queries);
+  require(query_heads > 0, function, "query_heads", "a positive number", query_heads);
+  require(value_dim > 0, function, "value_dim", "a positive number", value_dim);
+  ShardReduction<Space, Comm> reduction;
+  reduction.algorithm_ = algorithm;
+  reduction.ranks_ = communicator.size();
+  reduction.queries_ = queries;
+  reduction.heads_ = query_heads;
+  reduction.value_dim_ = value_dim;
+  reduction.schedule_ =
+      make_reduction_schedule(algorithm, communicator.rank(), communicator.size());
+  reduction.slots_.resize(reduction.schedule_.slots);
+  std::int64_t const rows = std::int64_t{1} * queries * query_heads;
+  auto const floats = [&](char const* label, std::int64_t count) {
+    return Kokkos::View<float*, Space>(
+        Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)), count);
+  };
+  reduction.records_ = floats("fasttree::reduce_shards::records", rows * (value_dim + 1));
+  bool const three = algorithm == ReductionAlgorithm::three_all_reduces;
+  if (three) reduction.sums_ = floats("fasttree::reduce_shards::sums", rows * (value_dim + 2));
+  std::int64_t const slot_floats =
+      ceil_div<std::int64_t>(rows, reduction.schedule_.parts) * (three ? value_dim : value_dim + 1);
+  reduction.window_ = communicator.plan({.slots = reduction.schedule_.slots,
+                                         .slot_bytes = slot_floats * sizeof(float),
+                                         .purpose = static_cast<std::uint64_t>(algorithm)});
+  return reduction;
+}
+
+/// The same with the algorithm that is cheapest on the communicator's links.
+template <class Space, Communicator Comm>
+ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicator, int queries,
+                                           int query_heads, int value_dim) {
+  ReductionSize const size{std::int64_t{1} * queries * query_heads, value_dim};
+  return plan_reduction(space, communicator, queries, query_heads, value_dim,
+                        cheapest(communicator.size(), size, communicator.link()));
+}
+
+/// Merges what all ranks have put into reduction.outputs(queries) and .log_sum_exps(queries), and
+/// writes it to `results` of each. Collective. All ranks get the same bits, those of one_shot and
+/// tree being the same as well.
+///
+/// Does not allocate. Fences `space` before it sends, waits for messages no longer than the
+/// communicator's deadline (each of three_all_reduces has one), and enqueues the rest. Errors:
+/// `Error` on more queries than were planned for, and those of the communicator; results are then
+/// not written.
+template <class Space, Communicator Comm, class Output, LogBase Base>
+void reduce_shards(Space const& space, Comm& communicator, ShardReduction<Space, Comm>& reduction,
+                   int queries, Results<Output, Base> const& results) {
+  if (queries > reduction.queries_)
+    fail_above("reduce_shards", "queries", reduction.queries_, queries);
+  std::int64_t const rows = std::int64_t{1} * queries * reduction.heads_;
+  if (reduction.algorithm_ == ReductionAlgorithm::three_all_reduces) {
+    reduction.three_all_reduces(space, communicator, rows);
+  } else {
+    reduction.exchange(space, communicator, reduction.records_.data(), reduction.width(), rows,
+                       detail::MergeRecords{});
+  }
+  reduction.write(space, rows, results);
+}
+
+}  // namespace fasttree

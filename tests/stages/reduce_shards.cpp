@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partial results of ranks merged by every algorithm, against sums in double precision: the same
+// bits on all ranks, ranks without keys and what they hold there, and what was really moved.
+
+#include <fasttree/stages/reduce_shards.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <fasttree/comm/in_process_communicator.hpp>
+#include <fasttree/comm/self_communicator.hpp>
+#include "support/random.hpp"
+#include "support/tolerance.hpp"
+#include "support/tools.hpp"
+
+namespace {
+
+using namespace fasttree;
+using fasttree::test::Random;
+using Space = Kokkos::Serial;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr std::chrono::seconds long_deadline{60};
+constexpr int heads = 3, value_dim = 8;
+
+/// Of one rank: outputs (queries, heads, value_dim) and log-sum-exps (queries, heads).
+struct Part {
+  std::vector<float> outputs, log_sum_exps;
+
+  explicit Part(int queries)
+      : outputs(queries * heads * value_dim), log_sum_exps(queries * heads) {}
+  friend bool operator==(Part const& a, Part const& b) {
+    auto const same = [](float x, float y) {
+      return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+    };
+    return std::ranges::equal(a.outputs, b.outputs, same) &&
+           std::ranges::equal(a.log_sum_exps, b.log_sum_exps, same);
+  }
+};
+
+/// Random parts; some rows have no keys on some ranks, some on none, and hold nan there.
+std::vector<Part> random_parts(int ranks, int queries, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<Part> parts(ranks, Part(queries));
+  for (int row = 0; row < queries * heads; ++row) {
+    bool const nowhere = random.one_in(10);
+    for (Part& part : parts) {
+      bool const has_keys = !nowhere && !random.one_in(4);
+      part.log_sum_exps[row] = has_keys ? random.real(9) : -infinity;
+      for (int i = 0; i < value_dim; ++i)
+        part.outputs[row * value_dim + i] =
+            has_keys ? random.real(3) : std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+  return parts;
+}
+
+template <class Reduction>
+void put(Reduction const& reduction, Part const& part, int queries) {
+  auto const outputs = reduction.outputs(queries);
+  auto const log_sum_exps = reduction.log_sum_exps(queries);
+  for (int row = 0; row < queries * heads; ++row) {
+    log_sum_exps(row / heads, row % heads).value = part.log_sum_exps[row];
+    for (int i = 0; i < value_dim; ++i)
+      outputs(row / heads, row % heads, i) = part.outputs[row * value_dim + i];
+  }
+}
+
+Results<float, LogBase::e> results_in(Part& part, int queries) {
+  Results<float, LogBase::e> results;
+  results.outputs = {
+      part.outputs.data(), {queries, heads, value_dim}, {heads * value_dim, value_dim, 1}};
+  results.log_sum_exps = {
+      reinterpret_cast<NaturalLogSumExp*>(part.log_sum_exps.data()), {queries, heads}, {heads, 1}};
+  return results;
+}
+
+struct Reduced {
+  std::vector<Part> parts;  ///< of each rank
+  Traffic moved;            ///< by all
+};
+
+/// Reduces twice on one plan, and keeps the second.
+Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm algorithm,
+               int planned_queries) {
+  int const ranks = static_cast<int>(parts.size());
+  Reduced reduced{std::vector<Part>(ranks, Part(queries)), {}};
+  std::vector<Traffic> moved(ranks);
+  run_in_process(Space{}, ranks, long_deadline, [&](InProcessCommunicator& communicator) {
+    int const rank = communicator.rank();
+    auto reduction =
+        plan_reduction(Space{}, communicator, planned_queries, heads, value_dim, algorithm);
+    for (int i = 0; i < 2; ++i) {
+      put(reduction, parts[rank], queries);
+      reduce_shards(Space{}, communicator, reduction, queries,
+                    results_in(reduced.parts[rank], queries));
+    }
+    moved[rank] = communicator.traffic();
+  });
+  for (Traffic const& one : moved) {
+    reduced.moved.rounds = std::max(reduced.moved.rounds, one.rounds / 2);
+    reduced.moved.messages += one.messages / 2;
+    reduced.moved.bytes += one.bytes;
+  }
+  reduced.moved.bytes /= 2;
+  return reduced;
+}
+
+/// The largest error in units of a tolerance: a merge is wrong by some roundings of the magnitudes
+/// that it merges, and there are no more merges than ranks.
+double worst_error(std::vector<Part> const& parts, Part const& found) {
+  double const u = 16 * unit_roundoff<float> * static_cast<double>(parts.size());
+  double worst = 0;
+  for (std::size_t row = 0; row < found.log_sum_exps.size(); ++row) {
+    double sum = 0;
+    for (Part const& part : parts) sum += std::exp(double{part.log_sum_exps[row]});
+    worst = std::max(worst, test::error_in(u * 12, found.log_sum_exps[row],
+                                           sum > 0 ? std::log(sum) : -infinity));
+    for (int i = 0; i < value_dim; ++i) {
+      double output = 0;
+      for (Part const& part : parts)
+        if (part.log_sum_exps[row] != -infinity)
+          output += std::exp(double{part.log_sum_exps[row]}) * part.outputs[row * value_dim + i];
+      worst = std::max(worst, test::error_in(u * 3, found.outputs[row * value_dim + i],
+                                             sum > 0 ? output / sum : 0));
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm merges partial results of any number of ranks, to one set of bits") {
+  for (int const ranks : {1, 2, 3, 5, 6, 7, 8, 13})
+    for (int const queries : {1, 4, 17}) {
+      CAPTURE(ranks);
+      CAPTURE(queries);
+      auto const parts = random_parts(ranks, queries, 100 * ranks + queries);
+      for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+        CAPTURE(name(algorithm));
+        auto const reduced = reduce(parts, queries, algorithm, queries + ranks % 3);
+        CHECK(worst_error(parts, reduced.parts[0]) <= 1);
+        for (int rank = 1; rank < ranks; ++rank) CHECK(reduced.parts[rank] == reduced.parts[0]);
+      }
+    }
+}
+
+TEST_CASE("one_shot and tree give the same bits") {
+  for (int const ranks : {2, 3, 6, 7, 8}) {
+    auto const parts = random_parts(ranks, 40, ranks);
+    CHECK(reduce(parts, 40, ReductionAlgorithm::one_shot, 40).parts[0] ==
+          reduce(parts, 40, ReductionAlgorithm::tree, 40).parts[0]);
+  }
+}
+
+TEST_CASE("what is moved is what the formulas say, for 1 to 64 ranks") {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+      CAPTURE(ranks);
+      CAPTURE(name(algorithm));
+      auto const reduced = reduce(random_parts(ranks, 2, ranks), 2, algorithm, 2);
+      CHECK(reduced.moved == traffic(algorithm, ranks, {2 * heads, value_dim}));
+    }
+}
+
+TEST_CASE("a reduction does not allocate") {
+  SelfCommunicator communicator;
+  Part const part = random_parts(1, 5, 1)[0];
+  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+    auto reduction = plan_reduction(Space{}, communicator, 5, heads, value_dim, algorithm);
+    put(reduction, part, 5);
+    Part result(5);
+    test::ToolEvents const events;
+    reduce_shards(Space{}, communicator, reduction, 5, results_in(result, 5));
+    CHECK(events.allocations() == "");
+  }
+}
+
+TEST_CASE("what is refused, and what ranks disagree about") {
+  SelfCommunicator self;
+  auto reduction = plan_reduction(Space{}, self, 5, heads, value_dim);
+  Part result(6);
+  CHECK_THROWS_WITH_AS(reduce_shards(Space{}, self, reduction, 6, results_in(result, 6)),
+                       "fasttree::reduce_shards: queries: expected at most 5, found 6", Error);
+  CHECK_THROWS_WITH_AS(plan_reduction(Space{}, self, -1, heads, value_dim),
+                       "fasttree::plan_reduction: queries: expected 0 or more, found -1", Error);
+  CHECK_THROWS_AS(run_in_process(Space{}, 2, long_deadline,
+                                 [](InProcessCommunicator& communicator) {
+                                   plan_reduction(Space{}, communicator, 4, heads, value_dim,
+                                                  all_reduction_algorithms[communicator.rank()]);
+                                 }),
+                  Error);
+  CHECK_THROWS_AS(run_in_process(Space{}, 3, long_deadline,
+                                 [](InProcessCommunicator& communicator) {
+                                   auto planned =
+                                       plan_reduction(Space{}, communicator, 4, heads, value_dim);
+                                   int const queries = communicator.rank() == 1 ? 3 : 4;
+                                   Part part(queries);
+                                   put(planned, part, queries);
+                                   reduce_shards(Space{}, communicator, planned, queries,
+                                                 results_in(part, queries));
+                                 }),
+                  Error);
+}

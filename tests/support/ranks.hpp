@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A problem over ranks that are threads: each rank's shard, with a cache that holds the rank's keys
+// and nan elsewhere, and attention on all ranks at once. Arrays are made and read by one thread.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include <fasttree/comm/in_process_communicator.hpp>
+#include <fasttree/distributed_attention.hpp>
+#include "problem.hpp"
+
+namespace fasttree::test {
+
+/// More than any test takes; those of deadlines have their own.
+inline constexpr std::chrono::seconds long_deadline{60};
+
+/// The problem that a rank has: the shard, and of the keys only its own.
+template <class P, class Policy>
+P shard_problem(P const& problem, Policy const& policy, ShardOf of) {
+  using Stored = typename P::Stored;
+  PrefixTree const shard = shard_tree(problem.tree, policy, of);
+  P local(shard, problem.shape, 1, shard.slots());
+  local.queries = problem.queries;
+  std::ranges::fill(local.keys, poison<Stored>());
+  std::ranges::fill(local.values, poison<Stored>());
+  P whole = problem;  // whose spans are not const
+  for (int node = 0; node < shard.nodes(); ++node)
+    for (int i = 0; i < shard.length(node); ++i) {
+      std::int64_t const from =
+          problem.tree.slot_begin(node) + policy.token(problem.tree, node, of, i);
+      for (int head = 0; head < problem.shape.kv_heads; ++head) {
+        std::ranges::copy(whole.key(from, head),
+                          local.key(shard.slot_begin(node) + i, head).begin());
+        std::ranges::copy(whole.value(from, head),
+                          local.value(shard.slot_begin(node) + i, head).begin());
+      }
+    }
+  return local;
+}
+
+/// The result on each rank of attention over the shards, with as many calls on one plan as asked.
+template <class Written = float, class P, class Policy>
+std::vector<Result<Written>> attend_on_ranks(P const& problem, Policy const& policy, int ranks,
+                                             ReductionAlgorithm algorithm, int calls = 1) {
+  using Held = decltype(contiguous_cache(problem));
+  std::vector<P> locals;
+  std::vector<Held> caches;
+  std::vector<Arrays<Written, LogBase::e, P>> arrays;
+  for (int rank = 0; rank < ranks; ++rank) {
+    locals.push_back(shard_problem(problem, policy, {rank, ranks}));
+    caches.push_back(contiguous_cache(locals.back(), rank % 2 == 1, rank % 3));
+    arrays.emplace_back(problem, Layout<3>{{1, 0, 2}, rank % 2}, Layout<2>{{1, 0}, rank % 2});
+  }
+  run_in_process(Space{}, ranks, long_deadline, [&](InProcessCommunicator& communicator) {
+    Space const space{};
+    int const rank = communicator.rank();
+    auto const& array = arrays[rank];
+    auto plan =
+        make_distributed_plan(space, communicator, locals[rank].tree, problem.shape, algorithm);
+    auto const workspace = make_workspace(space, plan.attention);
+    for (int i = 0; i < calls; ++i)
+      distributed_attention(space, communicator, plan, array.queries, caches[rank].cache,
+                            array.outputs, array.log_sum_exps, workspace);
+    space.fence();
+  });
+  std::vector<Result<Written>> results;
+  for (auto const& array : arrays) results.push_back(array.read());
+  return results;
+}
+
+}  // namespace fasttree::test
