@@ -36,8 +36,8 @@ struct PartialArrays {
 };
 
 /// A backend for heads of `Shape` on `Space`: its tiles, what work costs on the machine that it is
-/// meant for, the teams that run at once and the scratch of each, the emptying of a new workspace's queue, and (see stages/) partial_attention,
-/// merge_partials.
+/// meant for, the teams that run at once and the scratch of each, the emptying of a new workspace's
+/// queue, and (see stages/) partial_attention, merge_partials.
 template <class Candidate, class Space, class Shape>
 concept BackendFor = requires(Space const& space, Shape const& shape,
                               Workspace<Space> const& workspace) {
