@@ -54,8 +54,8 @@ void remove_request(Space const& space, AttentionPlan<Space, Shape, Backend>& pl
 /// Until the next plan the request shares nothing: it costs its whole path's keys, where a new plan
 /// might read most of them with those of others. They are cut into items no longer than the longest
 /// of the plan; more than one of them need as many partial results more, so ask workspace_bytes
-/// again. Errors: `Error` on negative numbers and where the plan outgrows its limits; it stays as it
-/// is. Time: linear in work items and in the path; now and then in ranges as well.
+/// again. Errors: `Error` on negative numbers and where the plan outgrows its limits; it stays as
+/// it is. Time: linear in work items and in the path; now and then in ranges as well.
 template <class Space, class Shape, class Backend>
 void add_request(Space const& space, AttentionPlan<Space, Shape, Backend>& plan,
                  std::span<SlotRange const> path, int room = 0) {

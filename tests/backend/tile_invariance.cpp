@@ -148,11 +148,14 @@ TEST_CASE("MinimalTraffic with fixed pieces: the bits of a request do not depend
       CAPTURE(piece);
       Shape const shape{.query_heads = 2 * group, .kv_heads = 2};
       MinimalTraffic<> const policy{.fixed_piece = piece};
-      std::vector<Batch> const all = batches(1);
-      Bits const alone = attend_to<DefaultBackend<Space>>(all.front(), shape, 2, policy);
-      for (Batch const& batch : all) {
-        bool const same = attend_to<DefaultBackend<Space>>(batch, shape, 2, policy) == alone;
-        CHECK(same);
+      for (int const queries : {1, 3}) {
+        CAPTURE(queries);
+        std::vector<Batch> const all = batches(queries);
+        Bits const alone = attend_to<DefaultBackend<Space>>(all.front(), shape, 2, policy);
+        for (Batch const& batch : all) {
+          bool const same = attend_to<DefaultBackend<Space>>(batch, shape, 2, policy) == alone;
+          CHECK(same);
+        }
       }
     }
 }

@@ -124,6 +124,22 @@ TEST_CASE("names, title and note are escaped, whatever bytes they hold") {
   CHECK(count(text, "&lt;b a=&#39;1&#39;&gt;&amp;&quot;\ufffd\ufffd&lt;/b&gt;") >= 4);
 }
 
+TEST_CASE("costs that make no sense are drawn as numbers nevertheless") {
+  PlanTables const tables = plan_of(test::level_forest({1, 4}, {1000, 100}).tree(), NoSharing{});
+  for (MachineCosts const& costs : {MachineCosts{.memory = 0},
+                                    {.memory = -1e-9},
+                                    {.launch = 1e300},
+                                    {.item = std::nan("")},
+                                    {.launch = std::nan("")}}) {
+    std::string const text = draw({{"plan", &tables, costs}, {"other", &tables, {}}});
+    CHECK(well_formed(text));
+    CHECK(text.find("nan") == text.npos);
+    CHECK(text.find("inf") == text.npos);
+    for (char const* const wrong : {"\"-", " -", "./", ".("}) CHECK(text.find(wrong) == text.npos);
+    for (Bar const& bar : bars(text, "time")) CHECK(bar.width <= 960);
+  }
+}
+
 TEST_CASE("no plans, and plans of nothing") {
   std::string text = draw({});
   CHECK(well_formed(text));

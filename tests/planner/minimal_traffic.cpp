@@ -194,6 +194,30 @@ TEST_CASE("a plan is predicted to take no longer than one without sharing") {
   }
 }
 
+TEST_CASE("the same for few requests on tiles and heads of any kind") {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    CAPTURE(seed);
+    test::Random random(seed);
+    PlanTarget target{{{random.integer(1, 100), random.integer(1, 64), random.integer(1, 16)},
+                       {random.integer(1, 30), 16, random.integer(1, 4)}},
+                      random.integer(1, 9),
+                      random.integer(1, 8),
+                      random.integer(1, 200)};
+    if (random.one_in(3)) target.tiles.most_keys = random.integer(1, 400);
+    MachineCosts const costs{.item = 1.0 * random.integer(0, 9),
+                             .memory = 1e3 * random.integer(1, 50),
+                             .cache = 1e3 * random.integer(1, 50),
+                             .wide = 1e3 * random.integer(1, 99),
+                             .narrow = 1e3 * random.integer(1, 99),
+                             .alone = 1.0 + random.integer(0, 2)};
+    int const length = random.one_in(2) ? 3000 : 50, queries = random.one_in(2) ? 1 : 40;
+    PrefixTree const tree =
+        test::random_forest(seed, {30, length, 60, queries}).tree(random.integer(1, 3));
+    double const alone = predict(plan_of(tree, target, NoSharing{}), costs);
+    CHECK(predict(plan_of(tree, target, MinimalTraffic<>{costs}), costs) <= 1.000001 * alone);
+  }
+}
+
 TEST_CASE("requests whose lengths differ a thousandfold fill the machine") {
   MachineCosts const costs{.launch = 4,
                            .item = 4,

@@ -36,9 +36,9 @@ struct PartialArrays {
 };
 
 /// A backend for heads of `Shape` on `Space`: its tiles, what work costs on the machine that it is
-/// meant for, by how much it rounds softmax weights beyond float, the teams that run at once and the
-/// scratch of each, the emptying of a new workspace's queue, and (see stages/) partial_attention,
-/// merge_partials. `teams` throws an `Error` on a device that it cannot run on.
+/// meant for, by how much it rounds softmax weights beyond float, the teams that run at once and
+/// the scratch of each, the emptying of a new workspace's queue, and (see stages/)
+/// partial_attention, merge_partials. `teams` throws an `Error` on a device that it cannot run on.
 template <class Candidate, class Space, class Shape>
 concept BackendFor = requires(Space const& space, Shape const& shape,
                               Workspace<Space> const& workspace) {

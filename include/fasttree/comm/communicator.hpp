@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a communicator is: it moves messages between ranks, and knows nothing of what is in them.
-// Who sends what to whom, and when, is a schedule (comm/reduction_schedule.hpp): data, the same for all
-// transports. Memory is registered once, in `plan`; after that nothing allocates, and nothing waits
-// beyond a deadline: where a rank is dead or late, every other rank gets an `Error`.
+// Who sends what to whom, and when, is a schedule (comm/reduction_schedule.hpp): data, the same for
+// all transports. Memory is registered once, in `plan`; after that nothing allocates, and nothing
+// waits beyond a deadline: where a rank is dead or late, every other rank gets an `Error`.
 
 #include <concepts>
 #include <cstddef>
@@ -50,8 +50,9 @@ struct Traffic {
 ///  - receive(window, from, slot, bytes): waits for it. What it returns is the caller's, aligned to
 ///    64 bytes, until the next exchange begins.
 ///
-/// Errors of all but rank and size: `Error` where a rank has left, has failed, or is not heard of by
-/// the deadline; from then on every call on every rank throws, but for receiving what had arrived.
+/// Errors of all but rank and size: `Error` where a rank has left, has failed, or is not heard of
+/// by the deadline; from then on every call on every rank throws, but for receiving what had
+/// arrived.
 template <class Candidate>
 concept Communicator = requires(Candidate& communicator, Candidate const& asked,
                                 typename Candidate::Window& window, WindowShape const& shape,

@@ -2,8 +2,9 @@
 #pragma once
 // Ranks that are threads of one process, any number of them: for tests, for programs that bind a
 // thread to each NUMA node, and to see what an algorithm moves. A send copies into the receiver's
-// window, as a network would, and counts. Each rank launches its own kernels, so the execution space
-// has to be one that several threads may use at once: Kokkos::Serial is, OpenMP and Threads are not.
+// window, as a network would, and counts. Each rank launches its own kernels, so the execution
+// space has to be one that several threads may use at once: Kokkos::Serial is, OpenMP and Threads
+// are not.
 
 #include <algorithm>
 #include <chrono>
@@ -28,8 +29,8 @@ namespace fasttree {
 
 namespace detail {
 
-/// The windows of all ranks, each in two sets of slots: a rank that is one exchange ahead of another
-/// cannot be two ahead, so a slot is free again when its turn comes.
+/// The windows of all ranks, each in two sets of slots: a rank that is one exchange ahead of
+/// another cannot be two ahead, so a slot is free again when its turn comes.
 struct InProcessWindows {
   struct Arrival {
     std::uint64_t exchange = 0;  ///< the last in which the slot took a message
@@ -53,8 +54,8 @@ struct InProcessWindows {
   }
 };
 
-/// What the ranks have in common. The mutex guards all of it but the contents of slots, which belong
-/// to the sender until it says that they have arrived, and then to the receiver.
+/// What the ranks have in common. The mutex guards all of it but the contents of slots, which
+/// belong to the sender until it says that they have arrived, and then to the receiver.
 struct InProcessGroup {
   explicit InProcessGroup(int ranks) : changed(ranks), left(ranks, false) {}
 

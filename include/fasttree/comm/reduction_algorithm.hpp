@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The ways to merge partial results over ranks, and what each costs: exact numbers of rounds,
-// messages and bytes, in closed form, and the price of these on a link. Comm/reduction_schedule.hpp has the
-// messages themselves. With S bytes of records and L = ceil(log2 ranks), a rank sends on average
+// messages and bytes, in closed form, and the price of these on a link. Comm/reduction_schedule.hpp
+// has the messages themselves. With S bytes of records and L = ceil(log2 ranks), a rank sends on
+// average
 //     one_shot (p - 1) S    tree L S (p a power of two)    ring 2 (p - 1) / p S
 // in 1, L, 2 (p - 1) rounds. Tree Attention (arXiv 2408.04093), section 5.3.
 

@@ -2,10 +2,10 @@
 #pragma once
 // Who sends which part of the rows to whom, in which round, and what is merged when it arrives:
 // plain data for one rank, the same for every transport and any number of rows. Every schedule
-// merges in an order that depends on the number of ranks alone, so that all ranks get the same bits.
-// One_shot and tree share theirs: ranks [0, p) are halved, the lower half being the larger, down to
-// single ranks; halves merge in rank order. A ring merges each row in rank order from a rank of the
-// row's own on.
+// merges in an order that depends on the number of ranks alone, so that all ranks get the same
+// bits. One_shot and tree share theirs: ranks [0, p) are halved, the lower half being the larger,
+// down to single ranks; halves merge in rank order. A ring merges each row in rank order from a
+// rank of the row's own on.
 
 #include <algorithm>
 #include <cstddef>

@@ -13,8 +13,8 @@
 namespace fasttree {
 
 /// Queries that read keys together: query tiles of `queries_per_item` times key pieces of
-/// `keys_per_item`, both positive. Of each range, those queries of the group read it that lie in the
-/// range's own interval.
+/// `keys_per_item`, both positive. Of each range, those queries of the group read it that lie in
+/// the range's own interval.
 struct KeyGroup {
   int query_begin, query_end;
   int range_begin, range_end;
@@ -36,8 +36,7 @@ struct PolicyScratch {
   std::array<std::vector<int>, 11> integers;
   std::array<std::vector<double>, 7> reals;
   std::array<std::vector<PricedBlock>, 2> blocks;
-  std::vector<KeyRange> ranges, other_ranges;
-  std::vector<KeyGroup> other_groups;
+  std::vector<KeyRange> ranges;
   PlanTables tables;
 };
 

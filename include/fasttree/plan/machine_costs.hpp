@@ -53,7 +53,7 @@ struct MachineCosts {
   double results = 20e3;  ///< bytes per microsecond: queries, outputs, partial results
   double wide = 50e3;     ///< flops per microsecond in the wide tile
   double narrow = 50e3;   ///< flops per microsecond in the narrow tile
-  double in_turn = 0;     ///< 0: keys flow in while others are multiplied; 1: the two take turns
+  double in_turn = 0;     ///< from 0, keys flow in while others are multiplied, to 1, in turn
   double alone = 1;       ///< how much faster a slot is while the others rest
 
   /// Microseconds of a slot for one item.

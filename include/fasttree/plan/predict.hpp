@@ -14,8 +14,8 @@
 namespace fasttree {
 
 /// What an item does for one KV head. Keys are read for the first time by the item that has the
-/// first of the queries that see them; the wide tile multiplies them with the rows that see them, the
-/// narrow one with all of its rows.
+/// first of the queries that see them; the wide tile multiplies them with the rows that see them,
+/// the narrow one with all of its rows.
 constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   PlanTarget const& target = tables.target;
   std::int64_t const group = target.group;

@@ -3,6 +3,7 @@
 // Texts and numbers as SVG wants them, for pictures of plans and of trees: names may hold any
 // bytes, and the program that draws may have set a locale with decimal commas.
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -44,8 +45,11 @@ inline std::string escape_xml(std::string_view text) {
   return escaped;
 }
 
-/// A number from 0 on with two decimals at most, the same under every locale.
+/// A number from 0 on with two decimals at most, the same under every locale. One that no picture
+/// has room for, or that is none, becomes 0 or 1e12.
 inline std::string svg_number(double value) {
+  constexpr double most = 1e12;
+  value = value > 0 ? std::min(value, most) : 0;  // a nan too
   auto const hundredths = std::llround(value * 100);
   std::string text = std::to_string(hundredths / 100);
   if (hundredths % 100 == 0) return text;

@@ -55,12 +55,14 @@ class BlockSearch {
     if (best_is_parted_) paths_.part(apart);
   }
 
+  constexpr PathParts const& paths() const { return paths_; }
+
   /// Whether a plan without any sharing might be faster than what was found: slots rest, or the
   /// narrow tile has advantages, or requests are few; and alone they do not take longer anyway.
   constexpr bool may_lose_to_no_sharing() const {
     constexpr int few_requests = 256;
-    if (tree_.requests() > few_requests && !slots_rest_ && apart_prices().gain.empty())
-      return false;
+    if (tree_.requests() <= few_requests) return true;
+    if (!slots_rest_ && apart_prices().gain.empty()) return false;
     double keys = 0, items = 0;
     for (int i = 0; i < tree_.requests(); ++i) {
       Request const& request = tree_.request(i);
@@ -224,8 +226,8 @@ class BlockSearch {
     return ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.wide.key_rows);
   }
 
-  /// Into how many pieces of whole tiles of keys a block is cut, so that none takes much longer than
-  /// `longest` or has too many keys.
+  /// Into how many pieces of whole tiles of keys a block is cut, so that none takes much longer
+  /// than `longest` or has too many keys.
   constexpr std::int64_t pieces_of(PricedBlock const& block, double longest) const {
     auto const least =
         ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.most_keys);

@@ -9,14 +9,20 @@
 // the narrow tile saves more than partial results cost, nodes of few queries are read apart. A plan
 // that leaves slots at rest is compared with one that shares nothing.
 
+#include <algorithm>
 #include <concepts>
-#include <utility>
+#include <cstdint>
 
+#include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
+#include <fasttree/plan/machine_costs.hpp>
 #include <fasttree/plan/predict.hpp>
+#include <fasttree/plan/schedule.hpp>
 #include <fasttree/planner/block_search.hpp>
 #include <fasttree/planner/build_plan.hpp>
+#include <fasttree/planner/path_parts.hpp>
 #include <fasttree/planner/policies.hpp>
+#include <fasttree/planner/split_keys.hpp>
 #include <fasttree/tree/prefix_tree.hpp>
 
 namespace fasttree {
@@ -34,7 +40,10 @@ concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemW
 /// `fixed_piece`: if positive, long paths are cut every so many keys, counted from their beginning,
 /// nothing is read apart and one tile serves all: then every decision about a query depends on its
 /// own path alone, and, with a backend whose arithmetic does not depend on its tiles' contents, so
-/// do the bits of its result. Time: linear in nodes + queries, for each height that is tried.
+/// do the bits of its result.
+///
+/// Errors: `Error` where `Costs` gives times that are not finite, or negative in sum. Time: linear
+/// in nodes + queries, for each height that is tried; then in the nodes above each block.
 template <CostModel Costs = MachineCosts>
 struct MinimalTraffic {
   Costs costs{};
@@ -51,23 +60,46 @@ struct MinimalTraffic {
       search.append_fixed_pieces(fixed_piece);
     } else {
       search.append_groups();
-      if (search.may_lose_to_no_sharing()) take_no_sharing_if_faster(tree, target, grouping);
+      if (search.may_lose_to_no_sharing() &&
+          no_sharing_time(search.paths(), target) < predicted_time(tree, target, grouping)) {
+        grouping.groups.clear();
+        grouping.ranges.clear();
+        NoSharing{}.group(tree, target, grouping);
+      }
     }
   }
 
  private:
-  constexpr void take_no_sharing_if_faster(PrefixTree const& tree, PlanTarget const& target,
-                                           Grouping& grouping) const {
-    auto const swap_groups = [&] {
-      std::swap(grouping.groups, grouping.scratch.other_groups);
-      std::swap(grouping.ranges, grouping.scratch.other_ranges);
-    };
-    double const time = predicted_time(tree, target, grouping);
-    swap_groups();
-    grouping.groups.clear();
-    grouping.ranges.clear();
-    NoSharing{}.group(tree, target, grouping);
-    if (predicted_time(tree, target, grouping) >= time) swap_groups();
+  /// What a plan of NoSharing takes, without making it: its paths may have far more nodes than the
+  /// tree.
+  constexpr double no_sharing_time(PathParts const& paths, PlanTarget const& target) const {
+    int const most = target.queries(target.tiles.wide);
+    int const narrow = target.narrow_queries(target.tiles);
+    std::int64_t all_keys = 0;
+    paths.each_path([&](int queries, int keys, int) {
+      all_keys += std::int64_t{keys} * ceil_div(queries, most);
+    });
+    int const piece = even_piece(target, all_keys);
+    Schedule schedule;
+    paths.each_path([&](int queries, int keys, int shared) {
+      for (int begin = 0; begin < queries; begin += most) {
+        int const in_item = std::min(most, queries - begin);
+        bool const is_narrow = in_item <= narrow;
+        TilePolicy const& tile = is_narrow ? target.tiles.narrow : target.tiles.wide;
+        std::int64_t const rows = std::int64_t{in_item} * target.group;
+        auto const padded = static_cast<double>(round_up<std::int64_t>(rows, tile.row_step));
+        for (int from = 0, taken = 0; from < keys; from += taken) {
+          taken = std::min(piece, keys - from);
+          double const more_keys = begin > 0 ? taken : std::clamp(shared - from, 0, taken);
+          ItemWork work{.new_keys = taken - more_keys, .more_keys = more_keys};
+          (is_narrow ? work.narrow_rows : work.wide_rows) = taken * padded;
+          work.rows = static_cast<double>(rows);
+          if (taken < keys) work.partial_rows = work.rows;
+          schedule.add(costs.item_time(target, work), target.kv_heads);
+        }
+      }
+    });
+    return schedule.time(target.slots, costs.alone);
   }
 
   constexpr double predicted_time(PrefixTree const& tree, PlanTarget const& target,

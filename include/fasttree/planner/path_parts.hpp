@@ -82,8 +82,22 @@ class PathParts {
     return parted_[block.end] > parted_[block.begin];
   }
 
-  /// Appends the keys of a block to the group that was opened last: of each query those that it does
-  /// not share with the one before.
+  /// Calls use(queries, keys, shared) for each request that asks, in order: its queries, the keys
+  /// of its path, and how many of these it shares with the request before.
+  template <class Use>
+  constexpr void each_path(Use const& use) const {
+    int shared = 0;
+    for (int at = 0; at < tree_.requests(); ++at) {
+      shared = std::min(shared, joint_[at]);
+      int const queries = grouping_.query_begin[at + 1] - grouping_.query_begin[at];
+      if (queries == 0) continue;
+      use(queries, path_[at], shared);
+      shared = path_[at];
+    }
+  }
+
+  /// Appends the keys of a block to the group that was opened last: of each query those that it
+  /// does not share with the one before.
   constexpr void append(QueryBlock block, bool of_upper) const {
     PathPart const& part = of_upper ? upper : lower;
     auto const& first_query = grouping_.query_begin;

@@ -3,8 +3,8 @@
 // Stage 3: the partial results of all ranks, merged into the final output of all of them. Local
 // attention writes its results where they are sent from, as records: of each row (a query and a
 // head) value_dim floats of output, then a natural log-sum-exp. What moves is a schedule
-// (comm/reduction_schedule.hpp), how it moves is the communicator's business, and what is done on arrival is
-// here: `merge` of core/partials.hpp, or the three sums of Tree Attention's algorithm 3.
+// (comm/reduction_schedule.hpp), how it moves is the communicator's business, and what is done on
+// arrival is here: `merge` of core/partials.hpp, or the three sums of Tree Attention's algorithm 3.
 
 #include <algorithm>
 #include <cmath>

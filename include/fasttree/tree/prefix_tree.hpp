@@ -6,9 +6,9 @@
 // nodes are real) and usable in constant expressions. All that plans need is computed here, in
 // linear time.
 //
-// Nodes may say where their keys lie. Plans speak of key slots, not of nodes: a tree that was edited
-// and keeps the slots of its tokens (a node split in two, an idle one dropped) leaves every plan as
-// it is.
+// Nodes may say where their keys lie. Plans speak of key slots, not of nodes: a tree that was
+// edited and keeps the slots of its tokens (a node split in two, an idle one dropped) leaves every
+// plan as it is.
 
 #include <algorithm>
 #include <cstddef>
