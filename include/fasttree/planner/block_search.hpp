@@ -57,8 +57,8 @@ class BlockSearch {
 
   constexpr PathParts const& paths() const { return paths_; }
 
-  /// Whether a plan without any sharing might be faster than what was found: slots rest, or the
-  /// narrow tile has advantages, or requests are few; and alone they do not take longer anyway.
+  /// Whether a plan without any sharing might be faster than what was found: requests are few; or
+  /// slots rest or the narrow tile has advantages, and by a rough count sharing gains little.
   constexpr bool may_lose_to_no_sharing() const {
     constexpr int few_requests = 256;
     if (tree_.requests() <= few_requests) return true;
