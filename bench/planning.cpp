@@ -8,33 +8,17 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
 #include <fasttree/planner/update_tables.hpp>
+#include <support/count_allocations.hpp>
 #include "support/context.hpp"
 #include "support/forests.hpp"
 #include "support/planners.hpp"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-}  // namespace
-
-// Not inlined: GCC 12 warns of the pair of operator new and free otherwise.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* const memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -63,12 +47,13 @@ void time_plan(benchmark::State& state, Forest const& forest, Heads heads, Plann
   Grouping grouping;
   PlanTables tables;
   planner.plan(tree, heads, grouping, tables);
-  long const before = allocations;
+  long const before = test::allocations;
   long long calls = 0;
   for (auto _ : state) {
     planner.plan(tree, heads, grouping, tables);
     benchmark::DoNotOptimize(tables.partials);
-    if (++calls == 1) state.counters["allocations"] = static_cast<double>(allocations - before);
+    if (++calls == 1)
+      state.counters["allocations"] = static_cast<double>(test::allocations - before);
   }
   describe(state, tree, tables);
 }
@@ -100,11 +85,11 @@ void time_update(benchmark::State& state, Forest const& forest, Heads heads, Upd
       path.push_back({tree.slot_begin(node), tree.length(node)});
     std::reverse(path.begin(), path.end());
     tables = planned;
-    long const before = allocations;
+    long const before = test::allocations;
     auto const begin = std::chrono::steady_clock::now();
     update(tables, path, row);
     std::chrono::duration<double> const time = std::chrono::steady_clock::now() - begin;
-    if (updates++ > 100) allocated += allocations - before;
+    if (updates++ > 100) allocated += test::allocations - before;
     benchmark::DoNotOptimize(tables.partials);
     state.SetIterationTime(time.count());
   }

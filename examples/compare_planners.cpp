@@ -5,6 +5,7 @@
 //
 //     compare_planners [PICTURE.svg [TREE]]      TREE: "parent id tokens children" a line
 
+#include <fasttree/backend/cuda/sm80/costs.hpp>
 #include <fasttree/plan/draw_plans.hpp>
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
@@ -15,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "../bench/support/assumed_h200.hpp"
 #include "support/files.hpp"
 #include "support/forest.hpp"
 #include "support/tree_file.hpp"
@@ -57,8 +57,12 @@ int compare(std::vector<std::string> const& arguments) {
   for (int const node : forest.request_nodes) requests.push_back({node});
   PrefixTree const tree(forest.parents, forest.lengths, requests);
 
-  MachineCosts const& costs = bench::assumed_h200;
-  PlanTarget const target = bench::h200_target(32, 8);
+  // 32 query heads and 8 KV heads of 128, of 16 bits, in tiles of 64 and of 16 rows.
+  MachineCosts const& costs = cuda::sm80::h200_costs;
+  PlanTarget const target{.tiles = {.wide = {64, 64, 16}, .narrow = {16, 64, 16}},
+                          .group = 4,
+                          .kv_heads = 8,
+                          .slots = cuda::sm80::h200_slots};
   PlanTables const greedy = plan(tree, target, GreedyEdges<>{});
   PlanTables const minimal = plan(tree, target, MinimalTraffic<>{costs});
   NamedPlan const plans[] = {{"GreedyEdges", &greedy, costs}, {"MinimalTraffic", &minimal, costs}};
@@ -77,8 +81,8 @@ int compare(std::vector<std::string> const& arguments) {
   if (arguments.empty()) return 0;
   std::string const note = std::to_string(tree.requests()) + " requests, " +
                            std::to_string(tree.nodes()) +
-                           " nodes; 32 query heads, 8 KV heads of 128, 16 bits; for an H200 as "
-                           "assumed in bench/support/assumed_h200.hpp";
+                           " nodes; 32 query heads, 8 KV heads of 128, 16 bits; for an H200 "
+                           "whose costs are assumed";
   examples::write_file(arguments[0], draw_plans(plans, "Two planners on one prefix tree", note));
   return 0;
 }

@@ -16,8 +16,10 @@
 
 /// Nanojoules of a battery-driven machine, as far as one may guess them.
 struct EnergyCosts {
-  double item = 1, from_memory = 20e-3, from_cache = 2e-3,
-         multiply = 0.5e-3;  // the latter of a flop
+  double item = 1;
+  double from_memory = 20e-3;  ///< of a byte
+  double from_cache = 2e-3;
+  double multiply = 0.5e-3;  ///< of a flop
   /// A slot that rests costs nothing: of all items the sum counts, not how evenly slots share it.
   double alone = std::numeric_limits<double>::infinity();
 

@@ -9,25 +9,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
+#include "support/count_allocations.hpp"
 #include "support/random_forest.hpp"
-
-namespace {
-
-long allocations = 0;
-
-}  // namespace
-
-// Not inlined: GCC would take free for the wrong partner of new.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* const memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -74,9 +58,9 @@ void replans_without_allocation(Policy const& policy) {
              tables);  // may split keys where the large one does not
   for (PrefixTree const* const tree : {&small, &large}) {
     CAPTURE(tree->nodes());
-    long const before = allocations;
+    long const before = test::allocations;
     build_plan(*tree, target, policy, grouping, tables);
-    CHECK(allocations - before == 0);
+    CHECK(test::allocations - before == 0);
   }
 }
 

@@ -10,30 +10,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "support/count_allocations.hpp"
 #include "support/edited_forest.hpp"
 #include "support/plan_law.hpp"
 #include "support/subtree_policy.hpp"
-
-namespace {
-
-long allocations = 0;
-
-}  // namespace
-
-// Not inlined: GCC would take free for the wrong partner of new.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* const memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -357,12 +341,12 @@ TEST_CASE("once the memory suffices, no update allocates") {
                           SlotLayout{.room = 100'000});
     auto plan = plan_of(tree, policy);
     cycle(plan.tables, tree, 2000);
-    long const before = allocations;
+    long const before = test::allocations;
     cycle(plan.tables, tree, 2000);
-    CHECK(allocations - before == 0);
+    CHECK(test::allocations - before == 0);
     plan.plan(tree);
     cycle(plan.tables, tree, 2000);
-    CHECK(allocations - before == 0);
+    CHECK(test::allocations - before == 0);
   };
   check(NoSharing{});
   check(ShareEveryNode{});

@@ -209,20 +209,30 @@ struct Arrays {
   }
 };
 
-/// Plans for a backend, attends, and waits.
+/// Attention of a problem by a plan and a workspace that a test has made, from the contiguous cache
+/// or another.
+template <class Plan, class P, class Cache>
+auto attend(Plan const& plan, P const& problem, Workspace<Space> const& workspace,
+            Cache const& held) {
+  Arrays<typename P::Stored, LogBase::e, P> const arrays(problem);
+  tree_attention(Space{}, plan, arrays.queries, held.cache, arrays.outputs, arrays.log_sum_exps,
+                 workspace);
+  Space{}.fence();
+  auto result = arrays.read();
+  result.weight_roundoff = Plan::backend_type::template weight_roundoff<typename P::Shape>;
+  return result;
+}
+template <class Plan, class P>
+auto attend(Plan const& plan, P const& problem, Workspace<Space> const& workspace) {
+  return attend(plan, problem, workspace, contiguous_cache(problem));
+}
+
+/// The same by a plan of a backend and a policy.
 template <class Backend, class P, class Cache, class Policy = DefaultPlanner>
 auto attend_by(P const& problem, Cache const& held, Policy const& policy = {}) {
-  Space const space{};
   AttentionPlan<Space, typename P::Shape, Backend> plan(problem.shape);
-  make_plan_into(space, problem.tree, plan, policy);
-  auto const workspace = make_workspace(space, plan);
-  Arrays<typename P::Stored, LogBase::e, P> const arrays(problem);
-  tree_attention(space, plan, arrays.queries, held.cache, arrays.outputs, arrays.log_sum_exps,
-                 workspace);
-  space.fence();
-  auto result = arrays.read();
-  result.weight_roundoff = Backend::template weight_roundoff<typename P::Shape>;
-  return result;
+  make_plan_into(Space{}, problem.tree, plan, policy);
+  return attend(plan, problem, make_workspace(Space{}, plan), held);
 }
 
 /// The same for the backend of the space under test.

@@ -21,17 +21,6 @@ using Shape = AttentionShape<float, 8>;
 constexpr Shape shape{.query_heads = 6, .kv_heads = 2};
 using Plan = AttentionPlan<Space, Shape, DefaultBackend<Space>>;
 
-/// Attention by a plan and a workspace that a test has made.
-Result<float> attend_by(Plan const& plan, Problem<Shape> const& problem,
-                        Workspace<Space> const& workspace) {
-  auto const cache = contiguous_cache(problem);
-  Arrays<float, LogBase::e, Problem<Shape>> const arrays(problem);
-  tree_attention(Space{}, plan, arrays.queries, cache.cache, arrays.outputs, arrays.log_sum_exps,
-                 workspace);
-  Space{}.fence();
-  return arrays.read();
-}
-
 bool same_bits(Result<float> const& a, Result<float> const& b) {
   auto const same = [](std::vector<float> const& x, std::vector<float> const& y) {
     return x.size() == y.size() &&
@@ -56,8 +45,8 @@ TEST_CASE(
     make_plan_into(space, problem.tree, plan);
     Plan const fresh = make_plan(space, problem.tree, shape);
     CHECK(workspace_bytes(space, plan) == workspace_bytes(space, fresh));
-    Result<float> const result = attend_by(plan, problem, make_workspace(space, plan));
-    CHECK(same_bits(result, attend_by(fresh, problem, make_workspace(space, fresh))));
+    Result<float> const result = attend(plan, problem, make_workspace(space, plan));
+    CHECK(same_bits(result, attend(fresh, problem, make_workspace(space, fresh))));
     CHECK(worst_error(problem, result) <= 1);
   }
 }
@@ -75,9 +64,9 @@ TEST_CASE("one workspace serves plans of all sizes up to its own, call after cal
     CAPTURE(seed);
     Problem<Shape> const problem = random_problem(seed);
     make_plan_into(space, problem.tree, plan, ShareEveryNode{});
-    Result<float> const first = attend_by(plan, problem, workspace);
+    Result<float> const first = attend(plan, problem, workspace);
     CHECK(worst_error(problem, first) <= 1);
-    CHECK(same_bits(attend_by(plan, problem, workspace), first));  // deterministic for a plan
+    CHECK(same_bits(attend(plan, problem, workspace), first));  // deterministic for a plan
   }
 }
 
@@ -87,11 +76,11 @@ TEST_CASE("a workspace in the caller's memory works whatever the memory holds") 
     CAPTURE(seed);
     Problem<Shape> const problem = random_problem(seed);
     Plan const plan = make_plan(space, problem.tree, shape, ShareEveryNode{});
-    Result<float> const expected = attend_by(plan, problem, make_workspace(space, plan));
+    Result<float> const expected = attend(plan, problem, make_workspace(space, plan));
     for (std::byte const garbage : {std::byte{0xff}, std::byte{0x7f}, std::byte{1}}) {
       Workspace<Space>::Memory const memory("memory", workspace_bytes(space, plan));
       Kokkos::deep_copy(memory, garbage);
-      CHECK(same_bits(attend_by(plan, problem, make_workspace(space, plan, memory)), expected));
+      CHECK(same_bits(attend(plan, problem, make_workspace(space, plan, memory)), expected));
     }
   }
 }
@@ -107,7 +96,7 @@ TEST_CASE("a policy that is refused leaves the plan as it was") {
   Problem<Shape> const problem = random_problem(4);
   Plan plan = make_plan(space, problem.tree, shape);
   CHECK_THROWS_AS(make_plan_into(space, random_problem(5).tree, plan, Wrong{}), Error);
-  CHECK(worst_error(problem, attend_by(plan, problem, make_workspace(space, plan))) <= 1);
+  CHECK(worst_error(problem, attend(plan, problem, make_workspace(space, plan))) <= 1);
 }
 
 TEST_CASE("a plan survives being moved") {
@@ -117,7 +106,7 @@ TEST_CASE("a plan survives being moved") {
   Plan moved = std::move(plan);
   Plan assigned(shape);
   assigned = std::move(moved);
-  CHECK(worst_error(problem, attend_by(assigned, problem, make_workspace(space, assigned))) <= 1);
+  CHECK(worst_error(problem, attend(assigned, problem, make_workspace(space, assigned))) <= 1);
 }
 
 TEST_CASE("writes stay inside: memory around workspace and outputs keeps its bytes") {
@@ -130,7 +119,7 @@ TEST_CASE("writes stay inside: memory around workspace and outputs keeps its byt
   std::size_t const begin =
       256 - reinterpret_cast<std::uintptr_t>(block.data()) % WorkspaceLayout::alignment;
   Workspace<Space>::Memory const inside(block.data() + begin, bytes);
-  CHECK(worst_error(problem, attend_by(plan, problem, make_workspace(space, plan, inside))) <= 1);
+  CHECK(worst_error(problem, attend(plan, problem, make_workspace(space, plan, inside))) <= 1);
   auto const after = Kokkos::create_mirror_view(block);
   Kokkos::deep_copy(after, block);
   int changed = 0;

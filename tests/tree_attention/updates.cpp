@@ -24,16 +24,6 @@ using Shape = AttentionShape<float, 8>;
 constexpr Shape shape{.query_heads = 6, .kv_heads = 2};
 using Plan = AttentionPlan<Space, Shape, DefaultBackend<Space>>;
 
-Result<float> attend_by(Plan const& plan, Problem<Shape> const& problem,
-                        Workspace<Space> const& workspace) {
-  auto const cache = contiguous_cache(problem);
-  Arrays<float, LogBase::e, Problem<Shape>> const arrays(problem);
-  tree_attention(Space{}, plan, arrays.queries, cache.cache, arrays.outputs, arrays.log_sum_exps,
-                 workspace);
-  Space{}.fence();
-  return arrays.read();
-}
-
 /// What EditedForest::edit asks of a plan.
 template <class Policy>
 struct Updates {
@@ -67,7 +57,7 @@ void attends_as_a_fresh_plan(Policy const& policy) {
       Answer const answer = problem.answer();
       Plan const fresh = make_plan(Space{}, problem.tree, shape, policy);
       for (Plan const* const by : std::array<Plan const*, 2>{&plan, &fresh}) {
-        Result<float> const result = attend_by(*by, problem, make_workspace(Space{}, *by));
+        Result<float> const result = attend(*by, problem, make_workspace(Space{}, *by));
         REQUIRE(worst_error(result, answer, Shape::head_dim) <= 1);
       }
       done.clear();
@@ -112,7 +102,7 @@ TEST_CASE("a workspace made for more partial results serves requests added") {
   CHECK(workspace_bytes(space, plan) >= bytes);
   REQUIRE(workspace_bytes(space, plan) <= large.bytes());
   Problem<Shape> const problem(forest.tree(), shape, 1, forest.slots());
-  CHECK(worst_error(problem, attend_by(plan, problem, large)) <= 1);
+  CHECK(worst_error(problem, attend(plan, problem, large)) <= 1);
 }
 
 TEST_CASE("an update that is refused leaves the plan as it was") {
@@ -124,7 +114,7 @@ TEST_CASE("an update that is refused leaves the plan as it was") {
   CHECK_THROWS_AS(remove_request(space, plan, problem.tree.queries()), Error);
   CHECK_THROWS_AS(add_request(space, plan, wrong), Error);
   CHECK_FALSE(append_tokens(space, plan));
-  CHECK(worst_error(problem, attend_by(plan, problem, make_workspace(space, plan))) <= 1);
+  CHECK(worst_error(problem, attend(plan, problem, make_workspace(space, plan))) <= 1);
 }
 
 TEST_CASE("updates fence nothing, and allocate nothing once the memory suffices") {

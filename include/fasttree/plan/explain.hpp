@@ -88,10 +88,11 @@ namespace detail {
 
 template <class... Values>
 void append_line(std::string& text, char const* format, Values... values) {
-  char line[256];
-  std::snprintf(line, sizeof(line), format, values...);
-  text += line;
-  text += '\n';
+  auto const length = static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...));
+  std::size_t const begin = text.size();
+  text.resize(begin + length + 1);
+  std::snprintf(text.data() + begin, length + 1, format, values...);
+  text.back() = '\n';  // in place of the terminating zero
 }
 
 /// Decisions that are alike, under their first node.

@@ -4,7 +4,6 @@
 // are. `build_plan` cuts it into work items. Queries are numbered in the depth-first order chosen
 // here.
 
-#include <array>
 #include <vector>
 
 #include <fasttree/plan/machine_costs.hpp>
@@ -31,13 +30,23 @@ struct PricedBlock {
   double time;  ///< microseconds of one item
 };
 
-/// Memory for policies to think in; what it holds means nothing between plans.
+/// Memory for policies to think in; what it holds means nothing between plans. Each array is named
+/// by what planner/path_parts.hpp, query_blocks.hpp and block_search.hpp keep in it.
 struct PolicyScratch {
-  std::array<std::vector<int>, 11> integers;
-  std::array<std::vector<double>, 7> reals;
-  std::array<std::vector<PricedBlock>, 2> blocks;
+  std::vector<int> joint, path, above;          ///< by places of requests
+  std::vector<int> place, parted;               ///< by queries
+  std::vector<int> upper_shared, lower_shared;  ///< by queries
+  std::vector<double> upper_keys, upper_rows;   ///< by queries
+  std::vector<double> lower_keys, lower_rows;   ///< by queries
+  std::vector<double> added_rows;               ///< by queries
+  std::vector<int> top;                         ///< by nodes
+  std::vector<double> gained, gain;             ///< by nodes; by queries of a node
+  std::vector<double> price_with_block;         ///< by queries
+  std::vector<int> last_block, window;          ///< by queries
+  std::vector<int> block_begins;
+  std::vector<PricedBlock> blocks, best_blocks;
+  std::vector<int> block_order, next_in_class;
   std::vector<KeyRange> ranges;
-  PlanTables tables;
 };
 
 /// A policy's decision, and the memory in which the next one is made.

@@ -17,35 +17,42 @@ namespace fasttree {
 /// first of the queries that see them; the wide tile multiplies them with the rows that see them,
 /// the narrow one with all of its rows.
 constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
-  PlanTarget const& target = tables.target;
-  std::int64_t const group = target.group;
-  int const queries = item.query_end - item.query_begin;
-  bool const narrow = queries <= tables.narrow_queries;
-  std::int64_t const step = (narrow ? tables.tiles.narrow : tables.tiles.wide).row_step;
-  ItemWork work;
+  // An item's rows fit a tile or are those of one query: they are counted by int, and rounded up
+  // without a sign.
+  auto const group = static_cast<std::uint32_t>(tables.target.group);
+  auto const queries = static_cast<std::uint32_t>(item.query_end - item.query_begin);
+  bool const narrow = item.query_end - item.query_begin <= tables.narrow_queries;
+  auto const step =
+      static_cast<std::uint32_t>((narrow ? tables.tiles.narrow : tables.tiles.wide).row_step);
+  double const all_rows = round_up(queries * group, step);
+  double new_keys = 0, more_keys = 0, products = 0;
   for (KeyRange const& range : tables.ranges_of(item)) {
     int const begin = std::max(range.query_begin, item.query_begin) - item.query_begin;
     int const end = std::min(range.query_end, item.query_end) - item.query_begin;
     if (begin >= end) continue;
     double const keys = range.length;
-    (range.query_begin >= item.query_begin ? work.new_keys : work.more_keys) += keys;
-    if (narrow) {
-      work.narrow_rows += keys * static_cast<double>(round_up(queries * group, step));
-    } else {
-      work.wide_rows +=
-          keys * static_cast<double>(round_up(end * group, step) - begin * group / step * step);
-    }
+    bool const is_new = range.query_begin >= item.query_begin;
+    new_keys += is_new ? keys : 0;
+    more_keys += is_new ? 0 : keys;
+    auto const first = static_cast<std::uint32_t>(begin) * group / step * step;
+    products += keys * (narrow ? all_rows
+                               : round_up(static_cast<std::uint32_t>(end) * group, step) - first);
   }
-  work.rows = static_cast<double>(group * queries);
+  ItemWork work{.new_keys = new_keys, .more_keys = more_keys};
+  (narrow ? work.narrow_rows : work.wide_rows) = products;
+  work.rows = static_cast<double>(queries) * group;
   if (item.partial_begin != WorkItem::direct) work.partial_rows = work.rows;
   return work;
 }
 
 /// Microseconds that no plan can do without: each key read once, each pair of a key and a row
-/// multiplied once in the faster tile, no slot at rest.
+/// multiplied once in the faster tile, no slot at rest. For plans as they were made: updates may
+/// leave `unique_keys` too large.
 constexpr double predict_floor(PlanTables const& tables, MachineCosts const& costs) {
   PlanTarget const& target = tables.target;
-  double const rows = static_cast<double>(tables.query_order.size()) * target.group;
+  auto const have_keys = std::count_if(tables.visible_keys.begin(), tables.visible_keys.end(),
+                                       [](int keys) { return keys > 0; });
+  double const rows = static_cast<double>(have_keys) * target.group;
   double const read = static_cast<double>(tables.unique_keys) * target.key_bytes / costs.memory +
                       rows * target.row_bytes / costs.results;
   double const multiply = static_cast<double>(tables.path_keys) * target.group * target.flops /

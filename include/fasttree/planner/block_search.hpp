@@ -4,7 +4,6 @@
 // lengths, and the groups of the plan of least predicted time.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -53,25 +52,6 @@ class BlockSearch {
     }
     try_heights(few_queries_, 0);
     if (best_is_parted_) paths_.part(apart);
-  }
-
-  constexpr PathParts const& paths() const { return paths_; }
-
-  /// Whether a plan without any sharing might be faster than what was found: requests are few; or
-  /// slots rest or the narrow tile has advantages, and by a rough count sharing gains little.
-  constexpr bool may_lose_to_no_sharing() const {
-    constexpr int few_requests = 256;
-    if (tree_.requests() <= few_requests) return true;
-    if (!slots_rest_ && apart_prices().gain.empty()) return false;
-    double keys = 0, items = 0;
-    for (int i = 0; i < tree_.requests(); ++i) {
-      Request const& request = tree_.request(i);
-      double const path = request.query_length > 0 ? tree_.path_length(request.node) : 0;
-      keys += path;
-      items += path > 0 ? 1 : 0;
-    }
-    constexpr double margin = 1.5;  // padding and pieces are counted roughly here
-    return least_load(keys, items) < margin * best_;
   }
 
   /// Appends the groups of what was found, those of the longest items first.
@@ -129,29 +109,25 @@ class BlockSearch {
           best_is_parted_ = paths_.is_parted();
           best_blocks_.assign(blocks_.begin(), blocks_.end());
         }
-        slots_rest_ = worth * best_ > mean_load_;
-        if (!slots_rest_) return;  // or hardly: there is nothing to gain
+        if (worth * best_ <= mean_load_) return;  // hardly a slot rests: there is nothing to gain
       }
     }
   }
 
-  /// The load of reading so many keys, and of so many items, at the least.
-  constexpr double least_load(double keys, double items) const {
-    double const read = std::min(price({.new_keys = keys}), price({.more_keys = keys}));
-    return (read + items * item_) * target_.kv_heads / target_.slots;
-  }
-
-  /// No plan of narrow blocks takes less: each serves so many queries at most.
+  /// No plan of narrow blocks takes less: every key of every query in the faster way, shared by as
+  /// many queries as such a block can have.
   constexpr double least_load_of_narrow_blocks() const {
     double keys = 0;
     for (int i = 0; i < tree_.requests(); ++i)
       keys += static_cast<double>(tree_.request(i).query_length) *
               tree_.path_length(tree_.request(i).node);
-    return least_load(keys / few_queries_, 0);
+    keys /= few_queries_;
+    double const read = std::min(price({.new_keys = keys}), price({.more_keys = keys}));
+    return read * target_.kv_heads / target_.slots;
   }
 
   constexpr ApartPrices apart_prices() const {
-    auto& gain = grouping_.scratch.reals[5];
+    auto& gain = grouping_.scratch.gain;
     gain.assign(1, 0);
     bool any = false;
     for (int queries = 1; queries <= few_queries_; ++queries) {
@@ -194,9 +170,11 @@ class BlockSearch {
 
   constexpr void add_blocks(PathPart const& part, int height) {
     auto& scratch = grouping_.scratch;
-    auto& begins = scratch.integers[9];
+    auto& begins = scratch.block_begins;
     cut_into_blocks(part.shared, height, {item_, price({.more_keys = 1})}, begins,
-                    {scratch.reals[4], scratch.integers[7], scratch.integers[8]});
+                    {.with_block = scratch.price_with_block,
+                     .last = scratch.last_block,
+                     .window = scratch.window});
     bool const upper = &part == &paths_.upper;
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       QueryBlock const block{begins[i], begins[i + 1]};
@@ -262,7 +240,7 @@ class BlockSearch {
 
   /// Puts the best blocks into order_, those of the longest pieces first (a counting sort).
   constexpr void sort_blocks() {
-    auto& next = grouping_.scratch.integers[8];
+    auto& next = grouping_.scratch.next_in_class;
     auto const class_of = [&](PricedBlock const& block) {
       return TimeClass::of(piece_time(block, pieces_of(block, longest_piece_)));
     };
@@ -275,7 +253,8 @@ class BlockSearch {
   }
 
   constexpr void open(int query_begin, int query_end) {
-    open_group(query_begin, query_end, query_end - query_begin, 1 << 30, grouping_);
+    open_group(query_begin, query_end, query_end - query_begin, std::numeric_limits<int>::max(),
+               grouping_);
   }
 
   /// Takes the ranges of the group that was opened last out of it, to be put back in pieces.
@@ -371,12 +350,12 @@ class BlockSearch {
   int lower_height_ = 1;  ///< of blocks of lower parts
   PrefixTree const& tree_;
   PathParts paths_;
-  std::vector<PricedBlock>& blocks_ = grouping_.scratch.blocks[0];
-  std::vector<PricedBlock>& best_blocks_ = grouping_.scratch.blocks[1];
-  std::vector<int>& order_ = grouping_.scratch.integers[7];
+  std::vector<PricedBlock>& blocks_ = grouping_.scratch.blocks;
+  std::vector<PricedBlock>& best_blocks_ = grouping_.scratch.best_blocks;
+  std::vector<int>& order_ = grouping_.scratch.block_order;
   double longest_block_ = 0, mean_load_ = 0;         // of the present blocks
   double best_ = unsplit, longest_piece_ = unsplit;  // of the best
-  bool best_is_parted_ = false, slots_rest_ = false;
+  bool best_is_parted_ = false;
   Schedule schedule_;
 };
 

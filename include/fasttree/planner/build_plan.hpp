@@ -217,8 +217,10 @@ constexpr void fill_tables(PrefixTree const& tree, PlanTarget const& target, Gro
 }  // namespace detail
 
 /// Plans attention over `tree` for a machine, by a policy, into `tables`; what both held before is
-/// overwritten and their memory reused. Errors: `Error` where a group does not fit tile or tree.
-/// Time: linear in what the policy yields and in the work items.
+/// overwritten and their memory reused. A policy with a member `regroup(tree, tables, grouping)` is
+/// shown the plan that its groups made, and may replace them: then it returns true. Errors: `Error`
+/// where a group does not fit tile or tree. Time: linear in what the policy yields and in the work
+/// items.
 template <PlannerPolicy Policy>
 constexpr void build_plan(PrefixTree const& tree, PlanTarget const& target, Policy const& policy,
                           Grouping& grouping, PlanTables& tables) {
@@ -229,6 +231,11 @@ constexpr void build_plan(PrefixTree const& tree, PlanTarget const& target, Poli
   detail::validate_groups(tree, target, grouping);
   try {
     detail::fill_tables(tree, target, grouping, tables);
+    if constexpr (requires { policy.regroup(tree, tables, grouping); }) {
+      if (!policy.regroup(tree, tables, grouping)) return;
+      detail::validate_groups(tree, target, grouping);
+      detail::fill_tables(tree, target, grouping, tables);
+    }
   } catch (...) {
     tables.clear();
     throw;

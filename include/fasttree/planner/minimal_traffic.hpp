@@ -6,8 +6,8 @@
 // both sides share, read once more; cut_into_blocks finds the cuts of least price for any height.
 // From the height of a tile down to one query, each with its longest blocks unsplit or in pieces of
 // several lengths (which cost partial results), the plan of least predicted time is taken. Where
-// the narrow tile saves more than partial results cost, nodes of few queries are read apart. A plan
-// that leaves slots at rest is compared with one that shares nothing.
+// the narrow tile saves more than partial results cost, nodes of few queries are read apart. The
+// plan is compared with one that shares nothing, and the faster is taken.
 
 #include <algorithm>
 #include <concepts>
@@ -19,7 +19,6 @@
 #include <fasttree/plan/predict.hpp>
 #include <fasttree/plan/schedule.hpp>
 #include <fasttree/planner/block_search.hpp>
-#include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/path_parts.hpp>
 #include <fasttree/planner/policies.hpp>
 #include <fasttree/planner/split_keys.hpp>
@@ -40,7 +39,7 @@ concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemW
 /// `fixed_piece`: if positive, long paths are cut every so many keys, counted from their beginning,
 /// nothing is read apart and one tile serves all: then every decision about a query depends on its
 /// own path alone, and, with a backend whose arithmetic does not depend on its tiles' contents, so
-/// do the bits of its result.
+/// do the bits of its result; as long as no piece of a block has 2^31 keys.
 ///
 /// Errors: `Error` where `Costs` gives times that are not finite, or negative in sum. Time: linear
 /// in nodes + queries, for each height that is tried; then in the nodes above each block.
@@ -60,19 +59,48 @@ struct MinimalTraffic {
       search.append_fixed_pieces(fixed_piece);
     } else {
       search.append_groups();
-      if (search.may_lose_to_no_sharing() &&
-          no_sharing_time(search.paths(), target) < predicted_time(tree, target, grouping)) {
-        grouping.groups.clear();
-        grouping.ranges.clear();
-        NoSharing{}.group(tree, target, grouping);
-      }
     }
   }
 
+  /// See build_plan: takes the groups of NoSharing where that plan is predicted to be faster.
+  constexpr bool regroup(PrefixTree const& tree, PlanTables const& tables,
+                         Grouping& grouping) const {
+    if (fixed_piece > 0 || tables.items.empty()) return false;
+    double const time = predict_items(tables, costs);
+    if (least_time_of_no_sharing(tree, tables) >= time ||
+        time_of_no_sharing(tree, tables.target, grouping) >= time)
+      return false;
+    grouping.groups.clear();
+    grouping.ranges.clear();
+    NoSharing{}.group(tree, tables.target, grouping);
+    return true;
+  }
+
  private:
+  /// A bound that is cheap: an item for each request, each key read as new once and then again, no
+  /// slot at rest.
+  constexpr double least_time_of_no_sharing(PrefixTree const& tree,
+                                            PlanTables const& tables) const {
+    double keys = 0, items = 0;
+    for (int i = 0; i < tree.requests(); ++i) {
+      Request const& request = tree.request(i);
+      double const path = request.query_length > 0 ? tree.path_length(request.node) : 0;
+      keys += path;
+      items += path > 0 ? 1 : 0;
+    }
+    PlanTarget const& target = tables.target;
+    auto const unique_keys = static_cast<double>(tables.unique_keys);
+    double const item = costs.item_time(target, {});
+    double const work =
+        costs.item_time(target, {.new_keys = unique_keys, .more_keys = keys - unique_keys}) - item;
+    return (items * item + work) * target.kv_heads / target.slots;
+  }
+
   /// What a plan of NoSharing takes, without making it: its paths may have far more nodes than the
   /// tree.
-  constexpr double no_sharing_time(PathParts const& paths, PlanTarget const& target) const {
+  constexpr double time_of_no_sharing(PrefixTree const& tree, PlanTarget const& target,
+                                      Grouping& grouping) const {
+    PathParts const paths(tree, target, grouping);
     int const most = target.queries(target.tiles.wide);
     int const narrow = target.narrow_queries(target.tiles);
     std::int64_t all_keys = 0;
@@ -100,12 +128,6 @@ struct MinimalTraffic {
       }
     });
     return schedule.time(target.slots, costs.alone);
-  }
-
-  constexpr double predicted_time(PrefixTree const& tree, PlanTarget const& target,
-                                  Grouping& grouping) const {
-    detail::fill_tables(tree, target, grouping, grouping.scratch.tables);
-    return predict_items(grouping.scratch.tables, costs);
   }
 };
 

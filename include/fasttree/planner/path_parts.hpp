@@ -44,17 +44,19 @@ class PathParts {
 
   /// Whole paths; see `part`. Time: linear in nodes + queries.
   constexpr PathParts(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping)
-      : upper{grouping.scratch.integers[0], grouping.scratch.reals[0], grouping.scratch.reals[1]},
-        lower{grouping.scratch.integers[1], grouping.scratch.reals[2], grouping.scratch.reals[3]},
+      : upper{grouping.scratch.upper_shared, grouping.scratch.upper_keys,
+              grouping.scratch.upper_rows},
+        lower{grouping.scratch.lower_shared, grouping.scratch.lower_keys,
+              grouping.scratch.lower_rows},
         tree_(tree),
         target_(target),
         grouping_(grouping),
-        joint_(grouping.scratch.integers[2]),
-        path_(grouping.scratch.integers[3]),
-        above_(grouping.scratch.integers[4]),
-        place_(grouping.scratch.integers[10]),
-        parted_(grouping.scratch.integers[6]),
-        added_(grouping.scratch.reals[6]) {
+        joint_(grouping.scratch.joint),
+        path_(grouping.scratch.path),
+        above_(grouping.scratch.above),
+        place_(grouping.scratch.place),
+        parted_(grouping.scratch.parted),
+        added_(grouping.scratch.added_rows) {
     measure_paths();
   }
 
@@ -134,9 +136,8 @@ class PathParts {
 
   /// above_[place]: the keys above the node at which the path of a request is parted.
   constexpr void find_tops(ApartPrices const& apart) {
-    auto& top =
-        grouping_.scratch.integers[5];  // node -> the topmost node of few queries above or at it
-    auto& gained = grouping_.scratch.reals[4];
+    auto& top = grouping_.scratch.top;  // node -> the topmost node of few queries above or at it
+    auto& gained = grouping_.scratch.gained;
     top.resize(tree_.nodes());
     gained.assign(tree_.nodes(), 0);
     int const few = static_cast<int>(apart.gain.size()) - 1;

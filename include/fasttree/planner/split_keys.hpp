@@ -15,7 +15,8 @@ namespace fasttree {
 /// slot of the machine, none below four key tiles nor above the tiles' `most_keys`, so that a
 /// machine that is full anyway splits little.
 constexpr int even_piece(PlanTarget const& target, std::int64_t keys) {
-  std::int64_t const items = ceil_div(4 * target.slots, target.kv_heads);
+  std::int64_t const items =
+      ceil_div<std::int64_t>(std::int64_t{4} * target.slots, target.kv_heads);
   int const tile = target.tiles.wide.key_rows;
   std::int64_t const piece = round_up<std::int64_t>(ceil_div(keys, items), tile);
   return static_cast<int>(

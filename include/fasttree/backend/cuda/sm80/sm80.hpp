@@ -11,6 +11,7 @@
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/cuda/launch.hpp>
 #include <fasttree/backend/cuda/merge_partials.hpp>
+#include <fasttree/backend/cuda/sm80/costs.hpp>
 #include <fasttree/backend/cuda/sm80/partial_attention.hpp>
 #include <fasttree/backend/cuda/sm80/tiles.hpp>
 
@@ -34,16 +35,7 @@ struct Backend {
     return {.wide = wide_tile, .narrow = narrow_tile};
   }
 
-  /// A block of two on each of an H200's 132 multiprocessors. Memory: measured by a kernel that only
-  /// reads; the rest is assumed, not measured.
-  static constexpr MachineCosts costs{.launch = 4.2,
-                                      .item = 6,
-                                      .memory = 4.54e6 / 264,
-                                      .cache = 6e6 / 264,
-                                      .results = 6e6 / 264,
-                                      .wide = 300e6 / 264,
-                                      .narrow = 200e6 / 264,
-                                      .alone = 2};
+  static constexpr MachineCosts costs = h200_costs;
 
   /// Weights are rounded to the elements that they multiply.
   template <class Shape>
