@@ -104,9 +104,9 @@ void distributed_attention(Space const& space, Comm& communicator,
 /// \param workspace     of make_workspace(space, plan.attention)
 ///
 /// The result of tree_attention over the whole tree, up to rounding; the same bits on all ranks.
-/// Does not allocate; waits and fences as reduce_shards does. Errors: those of tree_attention and of
-/// the communicator; after one of this rank's alone the others get theirs at the deadline, or when
-/// its communicator ends.
+/// Does not allocate; waits and fences as reduce_shards does. Errors: those of tree_attention and
+/// of the communicator; after one of this rank's alone the others get theirs at the deadline, or
+/// when its communicator ends.
 template <class Space, class Shape, class Backend, Communicator Comm, KVCache Cache, class Queries,
           class Output>
 void distributed_attention(Space const& space, Comm& communicator,

@@ -39,8 +39,8 @@ class QueryRows {
     sum[0] = sum[1] = 0.f;
   }
 
-  /// Attends to `Groups` groups of 16 keys of a tile from group `first` on; `warp`: which 16 rows of
-  /// the task these are. `keys`, `values`: of the whole tile, in shared memory.
+  /// Attends to `Groups` groups of 16 keys of a tile from group `first` on; `warp`: which 16 rows
+  /// of the task these are. `keys`, `values`: of the whole tile, in shared memory.
   template <int Groups>
   __device__ void attend(TileRecord<Stored> const& tile, int first, int warp, std::uint32_t keys,
                          std::uint32_t values) {
