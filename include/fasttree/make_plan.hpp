@@ -98,7 +98,7 @@ Workspace<Space> make_workspace(Space const& space,
   require(memory.extent(0) >= workspace_bytes(space, plan), "make_workspace", "memory.extent(0)",
           workspace_bytes(space, plan), memory.extent(0));
   Workspace<Space> workspace(std::move(memory));
-  Backend::empty_queue(space, workspace);
+  Backend::prepare(space, plan, workspace);
   return workspace;
 }
 

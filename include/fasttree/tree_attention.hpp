@@ -11,8 +11,7 @@
 #include <fasttree/cache/paged_cache.hpp>
 #include <fasttree/make_plan.hpp>
 #include <fasttree/plan/explain.hpp>
-#include <fasttree/stages/merge_partials.hpp>
-#include <fasttree/stages/partial_attention.hpp>
+#include <fasttree/stages/attend.hpp>
 
 namespace fasttree {
 
@@ -60,8 +59,7 @@ void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> con
     fail(function, "workspace.bytes()", "at least " + std::to_string(workspace_bytes(space, plan)),
          workspace.bytes());
   if (plan.queries() == 0) return;
-  partial_attention(space, plan, asked, cache, results, workspace);
-  merge_partials(space, plan, results, workspace);
+  attend(space, plan, asked, cache, results, workspace);
 }
 
 }  // namespace detail

@@ -92,6 +92,6 @@ TEST_CASE("a workspace is one labelled allocation and one labelled kernel, and d
   ToolEvents const events;
   auto const workspace = make_workspace(space, plan);
   CHECK(events.allocations().starts_with("fasttree::workspace"));  // then Kokkos may, for itself
-  CHECK(events.kernels() == "fasttree::make_workspace::empty_queue");
+  CHECK(events.kernels() == "fasttree::make_workspace::prepare");
   CHECK(events.fences() == "");
 }

@@ -42,6 +42,9 @@ struct ItemWork {
   double narrow_rows = 0;   ///< the same in the narrow tile
   double rows = 0;          ///< query rows
   double partial_rows = 0;  ///< partial results of rows
+  /// Partial results, of all items, that its rows are merged from, rows padded as in tiles. Who
+  /// comes last merges, so each item is priced as the one that does.
+  double merged_rows = 0;
 };
 
 /// A machine. The default is none in particular; see Backend::costs.
@@ -54,6 +57,7 @@ struct MachineCosts {
   double wide = 50e3;     ///< flops per microsecond in the wide tile
   double narrow = 50e3;   ///< flops per microsecond in the narrow tile
   double in_turn = 0;     ///< from 0, keys flow in while others are multiplied, to 1, in turn
+  double merge = 0;       ///< microseconds of a partial result of a row where it is merged
   double alone = 1;       ///< how much faster a slot is while the others rest
 
   /// Microseconds of a slot for one item.
@@ -63,7 +67,7 @@ struct MachineCosts {
     double const result_bytes =
         work.rows * target.row_bytes + 2 * work.partial_rows * target.partial_bytes;
     return item + std::max(read, multiply) + in_turn * std::min(read, multiply) +
-           result_bytes / results;
+           result_bytes / results + work.merged_rows * merge;
   }
 };
 

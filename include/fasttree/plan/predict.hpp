@@ -41,7 +41,13 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   ItemWork work{.new_keys = new_keys, .more_keys = more_keys};
   (narrow ? work.narrow_rows : work.wide_rows) = products;
   work.rows = static_cast<double>(queries) * group;
-  if (item.partial_begin != WorkItem::direct) work.partial_rows = work.rows;
+  if (item.partial_begin != WorkItem::direct) {
+    int most = 0;
+    for (int query = item.query_begin; query < item.query_end; ++query)
+      most = std::max(most, tables.merge_begin[query + 1] - tables.merge_begin[query]);
+    work.partial_rows = work.rows;
+    work.merged_rows = all_rows * most;
+  }
   return work;
 }
 

@@ -22,7 +22,8 @@ struct WorkQueue {
 };
 
 /// Where the parts of a workspace lie, in bytes from its beginning: the queue, the scratch of each
-/// team, the outputs of partial results, their log-sum-exps. Depends on the heads, the machine and
+/// team, the outputs of partial results, their log-sum-exps, and how many of a row's have arrived,
+/// all 0 between calls. Depends on the heads, the machine and
 /// the size of the block, not on the plan that is run in it: a captured graph may be replayed with
 /// another plan.
 class WorkspaceLayout {
@@ -36,11 +37,13 @@ class WorkspaceLayout {
       : scratch_bytes_(round_up(scratch_bytes, alignment)),
         outputs_(scratch() + teams * scratch_bytes_),
         output_bytes_(query_heads * value_dim * sizeof(float)),
-        log_sum_exp_bytes_(query_heads * sizeof(float)) {}
+        row_bytes_(query_heads * sizeof(float)) {
+    static_assert(sizeof(int) == sizeof(float));
+  }
 
   /// Bytes of a block for this many partial results.
   constexpr std::size_t bytes(std::size_t partials) const {
-    return outputs_ + alignment + partials * (output_bytes_ + log_sum_exp_bytes_);
+    return outputs_ + alignment + partials * (output_bytes_ + 2 * row_bytes_);
   }
 
   constexpr std::size_t scratch() const { return round_up(sizeof(WorkQueue), alignment); }
@@ -48,13 +51,22 @@ class WorkspaceLayout {
   constexpr std::size_t outputs() const { return outputs_; }
   /// In a block of this many bytes, no fewer than bytes(0).
   constexpr std::size_t log_sum_exps(std::size_t bytes) const {
-    std::size_t const partials =
-        (bytes - outputs_ - alignment) / (output_bytes_ + log_sum_exp_bytes_);
-    return outputs_ + round_up(partials * output_bytes_, alignment);
+    return outputs_ + round_up(partials(bytes) * output_bytes_, alignment);
+  }
+  constexpr std::size_t arrivals(std::size_t bytes) const {
+    return log_sum_exps(bytes) + partials(bytes) * row_bytes_;
+  }
+  constexpr std::size_t arrival_bytes(std::size_t bytes) const {
+    return partials(bytes) * row_bytes_;
   }
 
  private:
-  std::size_t scratch_bytes_, outputs_, output_bytes_, log_sum_exp_bytes_;
+  /// Partial results for which a block has room.
+  constexpr std::size_t partials(std::size_t bytes) const {
+    return (bytes - outputs_ - alignment) / (output_bytes_ + 2 * row_bytes_);
+  }
+
+  std::size_t scratch_bytes_, outputs_, output_bytes_, row_bytes_;
 };
 
 /// A block of memory of `Space`, aligned to WorkspaceLayout::alignment; see make_workspace.

@@ -33,6 +33,7 @@ class BlockSearch {
         grouping_(grouping),
         item_(costs.item_time(target, {})),
         partial_row_(price({.partial_rows = 1})),
+        merged_row_(price({.merged_rows = 1})),
         few_queries_(std::min(target.narrow_queries(tiles_), target.queries(tiles_.wide))),
         tree_(tree),
         paths_(tree, target, grouping) {}
@@ -219,12 +220,15 @@ class BlockSearch {
   /// The time of the longest of so many pieces.
   constexpr double piece_time(PricedBlock const& block, std::int64_t pieces) const {
     if (pieces == 1) return block.time;
-    double const rows = static_cast<double>(target_.group) * (block.end - block.begin);
-    double const merged = partial_row_ * rows * static_cast<double>(pieces - block.partial);
+    std::int64_t const rows = std::int64_t{target_.group} * (block.end - block.begin);
+    double const written = partial_row_ * static_cast<double>(rows * (pieces - block.partial));
+    double const merged =
+        merged_row_ * static_cast<double>(round_up<std::int64_t>(rows, tiles_.wide.row_step) *
+                                          (pieces + block.partial));
     auto const keys =
         static_cast<double>(ceil_div(key_tiles(block), pieces) * tiles_.wide.key_rows);
     return item_ + (block.time - item_) * std::min(1.0, keys / block.keys) +
-           merged / static_cast<double>(pieces);
+           written / static_cast<double>(pieces) + merged;
   }
 
   constexpr double predict(double longest) {
@@ -345,7 +349,7 @@ class BlockSearch {
   PlanTarget const& target_;
   Tiles const tiles_;
   Grouping& grouping_;
-  double item_, partial_row_;
+  double item_, partial_row_, merged_row_;
   int few_queries_;       ///< of a block that takes the narrow tile
   int lower_height_ = 1;  ///< of blocks of lower parts
   PrefixTree const& tree_;

@@ -122,7 +122,10 @@ struct MinimalTraffic {
           ItemWork work{.new_keys = taken - more_keys, .more_keys = more_keys};
           (is_narrow ? work.narrow_rows : work.wide_rows) = taken * padded;
           work.rows = static_cast<double>(rows);
-          if (taken < keys) work.partial_rows = work.rows;
+          if (taken < keys) {
+            work.partial_rows = work.rows;
+            work.merged_rows = padded * ceil_div(keys, piece);
+          }
           schedule.add(costs.item_time(target, work), target.kv_heads);
         }
       }

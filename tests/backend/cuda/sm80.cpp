@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -131,7 +132,7 @@ std::vector<int> changed_rows(Result<Stored> const& a, Result<Stored> const& b, 
 }
 
 /// nan and inf in a query, in a key and in a value of one leaf of many change the rows that see
-/// them, alone.
+/// them, alone; others may be computed in another way, to the same results but for rounding.
 template <class Stored>
 void keeps_not_finite_apart() {
   using Shape = AttentionShape<Stored, 64>;
@@ -150,11 +151,18 @@ void keeps_not_finite_apart() {
     Answer const answer = spoiled.answer();
     auto const check = [&](auto const& policy) {
       auto const result = attend(spoiled, cache, policy);
-      CHECK(changed_rows(attend(fine, fine_cache, policy), result, 64) == rows);
-      for (int const row : rows)
-        for (int i = row * 64; i < row * 64 + 64; ++i)
+      auto const untouched = attend(fine, fine_cache, policy);
+      CHECK(std::ranges::includes(changed_rows(untouched, result, 64), rows));
+      auto others = result;
+      for (int const row : rows) {
+        for (int i = row * 64; i < row * 64 + 64; ++i) {
           CHECK(std::isfinite(static_cast<float>(result.outputs[i])) ==
                 std::isfinite(answer.outputs[i]));
+          others.outputs[i] = untouched.outputs[i];
+        }
+        others.log_sum_exps[row] = untouched.log_sum_exps[row];
+      }
+      CHECK(worst_error(fine, others) <= 1);
     };
     check(MinimalTraffic<>{Backend::costs});
     check(GreedyEdges<>{.long_piece = 30, .short_piece = 30});
@@ -187,7 +195,7 @@ TEST_CASE("nan and inf touch the rows that see them alone") {
   keeps_not_finite_apart<bfloat16>();
 }
 
-TEST_CASE("two kernels are enqueued and nothing else; a captured graph follows the plan's memory") {
+TEST_CASE("one kernel is enqueued and nothing else; a captured graph follows the plan's memory") {
   using Shape = AttentionShape<fasttree::half, 64>;
   Shape const shape{.query_heads = 8, .kv_heads = 2};
   cudaStream_t stream;  // the default stream cannot be captured
@@ -207,8 +215,7 @@ TEST_CASE("two kernels are enqueued and nothing else; a captured graph follows t
   {
     ToolEvents const events;
     attend_to_it();
-    CHECK(events.kernels() ==
-          "fasttree::tree_attention::partial_attention, fasttree::tree_attention::merge_partials");
+    CHECK(events.kernels() == "fasttree::tree_attention::attend");
     CHECK(events.allocations() == "");
     CHECK(events.copies() == "");
     CHECK(events.fences() == "");

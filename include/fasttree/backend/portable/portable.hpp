@@ -63,13 +63,15 @@ struct Backend {
            sizeof(float);
   }
 
-  /// Enqueues the emptying of a new workspace's queue. By a team policy: at the first of them
+  /// Enqueues what makes a new workspace ready: its queue is empty. By a team policy: at the first of them
   /// Kokkos allocates for its teams, which attention must not.
-  static void empty_queue(Space const& space, Workspace<Space> const& workspace) {
+  template <class Shape>
+  static void prepare(Space const& space, AttentionPlan<Space, Shape, Backend> const&,
+                      Workspace<Space> const& workspace) {
     using Policy = Kokkos::TeamPolicy<Space>;
     WorkQueue* const queue = workspace.queue();
     Kokkos::parallel_for(
-        "fasttree::make_workspace::empty_queue", Policy(space, teams(space), TeamSize),
+        "fasttree::make_workspace::prepare", Policy(space, teams(space), TeamSize),
         KOKKOS_LAMBDA(typename Policy::member_type const& team) {
           if (team.league_rank() == 0)
             Kokkos::single(Kokkos::PerTeam(team), [=] { *queue = WorkQueue{}; });
@@ -77,40 +79,25 @@ struct Backend {
   }
 
   template <class Shape, KVCache Cache, class Output, LogBase Base>
-  static void partial_attention(Space const& space,
-                                AttentionPlan<Space, Shape, Backend> const& plan,
-                                StridedArray<typename Shape::element_type const, 3> queries,
-                                Cache const& cache, Results<Output, Base> const& results,
-                                Workspace<Space> const& workspace) {
+  static void attend(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+                     StridedArray<typename Shape::element_type const, 3> queries,
+                     Cache const& cache, Results<Output, Base> const& results,
+                     Workspace<Space> const& workspace) {
     using Kernel = PartialAttention<Space, N, TeamSize, Shape, Cache, Output, Base>;
+    using Merge = MergePartials<Space, N, Shape, Output, Base>;
+    PartialArrays const partials = partial_arrays(space, plan, workspace);
     WorkspaceLayout const at = workspace_layout(space, plan);
     constexpr TilePolicy tile = tiles<Shape>().wide;
     TileStream const stream{plan.arrays(), workspace.queue(), plan.shape().kv_heads, tile.key_rows,
                             tiles<Shape>().narrow.key_rows};
-    Kokkos::parallel_for(
-        "fasttree::tree_attention::partial_attention",
-        typename Kernel::Policy(space, teams(space), TeamSize),
-        Kernel{plan.shape(), tile, stream, queries, cache, results, partials(workspace, at),
-               reinterpret_cast<float*>(workspace.data() + at.scratch()),
-               at.scratch_bytes() / sizeof(float)});
-  }
-
-  template <class Shape, class Output, LogBase Base>
-  static void merge_partials(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
-                             Results<Output, Base> const& results,
-                             Workspace<Space> const& workspace) {
-    using Kernel = MergePartials<Space, N, Shape, Output, Base>;
-    Kokkos::parallel_for("fasttree::tree_attention::merge_partials",
+    Kokkos::parallel_for("fasttree::tree_attention::partial_attention",
                          typename Kernel::Policy(space, teams(space), TeamSize),
-                         Kernel{plan.shape(), plan.arrays(),
-                                partials(workspace, workspace_layout(space, plan)), results});
-  }
-
- private:
-  static PartialArrays partials(Workspace<Space> const& workspace, WorkspaceLayout const& at) {
-    return {
-        reinterpret_cast<float*>(workspace.data() + at.outputs()),
-        reinterpret_cast<NaturalLogSumExp*>(workspace.data() + at.log_sum_exps(workspace.bytes()))};
+                         Kernel{plan.shape(), tile, stream, queries, cache, results, partials,
+                                reinterpret_cast<float*>(workspace.data() + at.scratch()),
+                                at.scratch_bytes() / sizeof(float)});
+    Kokkos::parallel_for("fasttree::tree_attention::merge_partials",
+                         typename Merge::Policy(space, teams(space), TeamSize),
+                         Merge{plan.shape(), plan.arrays(), partials, results});
   }
 };
 

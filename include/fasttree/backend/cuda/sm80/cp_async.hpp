@@ -12,22 +12,10 @@ __device__ __forceinline__ std::uint32_t shared_address(void const* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Starts to copy 16 bytes, both addresses multiples of 16; zeros where `exists` is false.
-__device__ __forceinline__ void copy_16(std::uint32_t to, void const* from, bool exists) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-               "r"(exists ? 16 : 0)
+/// Starts to copy 16 bytes, both addresses multiples of 16.
+__device__ __forceinline__ void copy_16(std::uint32_t to, void const* from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
                : "memory");
-}
-
-/// Closes a group of copies.
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/// Waits until all but the last `Groups` groups of this thread have arrived.
-template <int Groups>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
 }
 
 /// Asks for the 128 bytes around an address to be brought into L2.

@@ -34,6 +34,32 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], std::uint32_t cons
   }
 }
 
+/// product = a * b.
+template <Operand Type>
+__device__ __forceinline__ void multiply(float (&product)[4], std::uint32_t const (&a)[4],
+                                         std::uint32_t b0, std::uint32_t b1) {
+  if constexpr (Type == Operand::half) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=f"(product[0]), "=f"(product[1]), "=f"(product[2]), "=f"(product[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.f));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=f"(product[0]), "=f"(product[1]), "=f"(product[2]), "=f"(product[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.f));
+  }
+}
+
+/// 2^x, to 2 units in the last place; 0 below the normal numbers.
+__device__ __forceinline__ float exp2_approximate(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 /// Two floats, rounded to nearest even; the first in the lower half.
 template <Operand Type>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {

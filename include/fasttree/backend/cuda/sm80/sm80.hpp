@@ -10,22 +10,11 @@
 
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/cuda/launch.hpp>
-#include <fasttree/backend/cuda/merge_partials.hpp>
+#include <fasttree/backend/cuda/sm80/attend.hpp>
 #include <fasttree/backend/cuda/sm80/costs.hpp>
-#include <fasttree/backend/cuda/sm80/partial_attention.hpp>
 #include <fasttree/backend/cuda/sm80/tiles.hpp>
 
 namespace fasttree::cuda::sm80 {
-
-/// Empties the queue of a workspace.
-struct EmptyQueue {
-  static constexpr int threads = 1;
-  static constexpr int blocks_per_processor = 1;
-
-  WorkQueue* queue;
-
-  __device__ void operator()() const { *queue = WorkQueue{}; }
-};
 
 /// Errors of `teams`: `Error` on a device that has not what the kernels need.
 struct Backend {
@@ -45,15 +34,12 @@ struct Backend {
   static int teams(Kokkos::Cuda const& space) {
     auto const& device = space.cuda_device_prop();
     constexpr char const* function = "sm80::Backend";
-    constexpr std::size_t reserved = 1024;  // of each block, by CUDA
     if (device.major < 8)
       fail(function, "the device", "compute capability 8.0 or more",
            std::to_string(device.major) + "." + std::to_string(device.minor));
-    require(device.sharedMemPerBlockOptin >= largest_memory, function,
-            "shared memory of a block on the device", largest_memory,
-            device.sharedMemPerBlockOptin);
-    auto const fit = device.sharedMemPerMultiprocessor / (largest_memory + reserved);
-    return device.multiProcessorCount * static_cast<int>(std::clamp<std::size_t>(fit, 1, 2));
+    require(device.sharedMemPerBlockOptin >= least_memory, function,
+            "shared memory of a block on the device", least_memory, device.sharedMemPerBlockOptin);
+    return device.multiProcessorCount * blocks(device);
   }
 
   /// Scratch is in shared memory.
@@ -62,51 +48,55 @@ struct Backend {
     return 0;
   }
 
-  static void empty_queue(Kokkos::Cuda const& space, Workspace<Kokkos::Cuda> const& workspace) {
-    launch(space, "fasttree::make_workspace::empty_queue", EmptyQueue{workspace.queue()}, 1, 0);
+  /// Enqueues what makes a new workspace ready: its queue is empty, nothing has arrived.
+  template <class Shape>
+  static void prepare(Kokkos::Cuda const& space,
+                      AttentionPlan<Kokkos::Cuda, Shape, Backend> const& plan,
+                      Workspace<Kokkos::Cuda> const& workspace) {
+    clear(space, workspace.queue(), sizeof(WorkQueue));
+    clear(space, partial_arrays(space, plan, workspace).arrivals,
+          workspace_layout(space, plan).arrival_bytes(workspace.bytes()));
   }
 
   template <class Shape, KVCache Cache, class Output, LogBase Base>
-  static void partial_attention(Kokkos::Cuda const& space,
-                                AttentionPlan<Kokkos::Cuda, Shape, Backend> const& plan,
-                                StridedArray<typename Shape::element_type const, 3> queries,
-                                Cache const& cache, Results<Output, Base> const& results,
-                                Workspace<Kokkos::Cuda> const& workspace) {
-    static_assert(sizeof(SharedMemory<Shape>) <= largest_memory);
-    launch(
-        space, "fasttree::tree_attention::partial_attention",
-        PartialAttention<Shape, Cache, Output, Base>{plan.shape(),
-                                                     plan.arrays(),
-                                                     workspace.queue(),
-                                                     queries,
-                                                     cache,
-                                                     {results, partials(space, plan, workspace)}},
-        teams(space), sizeof(SharedMemory<Shape>));
-  }
-
-  template <class Shape, class Output, LogBase Base>
-  static void merge_partials(Kokkos::Cuda const& space,
-                             AttentionPlan<Kokkos::Cuda, Shape, Backend> const& plan,
-                             Results<Output, Base> const& results,
-                             Workspace<Kokkos::Cuda> const& workspace) {
-    using Kernel = MergePartials<Shape, Output, Base>;
-    launch(space, "fasttree::tree_attention::merge_partials",
-           Kernel{plan.shape(), plan.arrays(), partials(space, plan, workspace), results},
-           space.cuda_device_prop().multiProcessorCount * Kernel::blocks_per_processor, 0);
+  static void attend(Kokkos::Cuda const& space,
+                     AttentionPlan<Kokkos::Cuda, Shape, Backend> const& plan,
+                     StridedArray<typename Shape::element_type const, 3> queries,
+                     Cache const& cache, Results<Output, Base> const& results,
+                     Workspace<Kokkos::Cuda> const& workspace) {
+    using Memory = SharedMemory<Shape>;
+    static_assert(Memory::bytes(2) <= least_memory);
+    auto const& device = space.cuda_device_prop();
+    std::size_t const memory =
+        device.sharedMemPerMultiprocessor / static_cast<std::size_t>(blocks(device)) - reserved;
+    int stages = Memory::most_stages;
+    while (Memory::bytes(stages) > std::min(memory, device.sharedMemPerBlockOptin)) --stages;
+    launch(space, "fasttree::tree_attention::attend",
+           Attend<Shape, Cache, Output, Base>{plan.shape(),
+                                              plan.arrays(),
+                                              workspace.queue(),
+                                              queries,
+                                              cache,
+                                              {results, partial_arrays(space, plan, workspace)},
+                                              stages},
+           teams(space), Memory::bytes(stages));
   }
 
  private:
-  /// Two such blocks fit into the 164 KB of an A100's multiprocessor.
-  static constexpr std::size_t largest_memory = 80 * 1024;
+  static constexpr std::size_t reserved = 1024;  ///< of each block's shared memory, by CUDA
+  /// With a ring of two tiles: two such blocks fit into the 164 KB of an A100's multiprocessor, one
+  /// into the 100 KB of an RTX 4090's.
+  static constexpr std::size_t least_memory = 81 * 1024;
 
-  template <class Shape>
-  static PartialArrays partials(Kokkos::Cuda const& space,
-                                AttentionPlan<Kokkos::Cuda, Shape, Backend> const& plan,
-                                Workspace<Kokkos::Cuda> const& workspace) {
-    WorkspaceLayout const at = workspace_layout(space, plan);
-    return {
-        reinterpret_cast<float*>(workspace.data() + at.outputs()),
-        reinterpret_cast<NaturalLogSumExp*>(workspace.data() + at.log_sum_exps(workspace.bytes()))};
+  /// Of a multiprocessor.
+  static int blocks(cudaDeviceProp const& device) {
+    auto const fit = device.sharedMemPerMultiprocessor / (least_memory + reserved);
+    return static_cast<int>(std::clamp<std::size_t>(fit, 1, 2));
+  }
+
+  static void clear(Kokkos::Cuda const& space, void* memory, std::size_t bytes) {
+    check(cudaMemsetAsync(memory, 0, bytes, space.cuda_stream()), "make_workspace",
+          "cudaMemsetAsync");
   }
 };
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which keys a tile holds, where they lie and which rows see them: written by one warp, a tile
-// ahead of the copies and two ahead of the arithmetic, so that nobody waits for the plan or for a
-// page table. Tasks are (work item, KV head) pairs from the workspace's queue, in the plan's order.
-// The keys of a task's ranges stand side by side in its tiles, whatever ranges they are from: first
+// Which keys a tile holds, where they lie and which rows see them: found out by two warps while
+// others multiply, so that nobody waits for the plan or for a page table. The two go through the
+// same tiles, and write them in turn. Tasks are (work item, KV
+// head) pairs from the workspace's queue, in the plan's order. The ranges of a task are sorted into
+// a table (key_table.hpp); in the order of the table their keys stand side by side in tiles: first
 // those that rows of several warps see, then those of one warp each, 16 of every warp in a tile, so
 // that leaves of different warps are multiplied at the same time.
 
 #include <cstdint>
 
 #include <fasttree/backend/cuda/sm80/cp_async.hpp>
+#include <fasttree/backend/cuda/sm80/key_table.hpp>
+#include <fasttree/backend/cuda/sm80/tile_records.hpp>
 #include <fasttree/core/kokkos.hpp>
 #include <fasttree/core/strided_array.hpp>
 #include <fasttree/plan/attention_plan.hpp>
@@ -17,300 +20,232 @@
 
 namespace fasttree::cuda::sm80 {
 
-inline constexpr int tile_keys = 64;
-inline constexpr int tile_rows = 64;
-inline constexpr int group_keys = 16;  ///< keys that a step of the arithmetic takes
-inline constexpr int warp_rows = 16;
+inline constexpr int build_warps = 2;
 
-/// A work item for one KV head. An item of one query may have more rows than a tile: then there is
-/// a task for each `tile_rows` of them.
-struct Task {
-  WorkItem item;
-  int kv_head;
-  int first_row;  ///< of the item's rows
-  int rows;
-  bool narrow;
-};
-
-/// A tile of keys, in shared memory.
+/// The building warps' own.
 template <class Stored>
-struct TileRecord {
-  Stored const* keys[tile_keys];  ///< null where there is no key
-  Stored const* values[tile_keys];
-  Stored const* queries[tile_rows];  ///< of the task; only in its first tile
-  int visible[tile_rows];            ///< keys of its path that a row sees; likewise
-  int positions[tile_keys];          ///< along the paths
-  /// Rows of the task that attend to a key.
-  alignas(16) std::uint8_t row_begin[tile_keys], row_end[tile_keys];
-  std::uint8_t groups_of_warp[tile_rows / warp_rows];  ///< a bit for each group that its rows see
-  int last_position;                                   ///< the largest
-  bool aligned;       ///< all rows of keys and values begin at multiples of 16 bytes
-  bool for_all_rows;  ///< all keys exist, and all rows attend to them as far as their tails allow
-  int number;         ///< of the task; none: no task is left
-  Task task;
-
-  static constexpr int none = -1;
+struct BuilderMemory {
+  KeyRow<Stored> rows[build_warps][tile_keys];  ///< of the tile that a warp writes
+  KeyTable::Memory table;
+  int number;         ///< of the task
+  int least_visible;  ///< keys of its path that some row of the task sees
 };
 
-/// What the building warp knows. Its threads gather keys together, or in teams of 8 for a warp's
+/// What a building warp knows; both know the same. Its threads gather keys together, or in teams of 8 for a warp's
 /// rows each; what is said of a team is the same in each thread of it.
 template <class Cache>
 class TileBuilder {
  public:
   using Stored = typename Cache::element_type;
-  using Record = TileRecord<Stored>;
 
   __device__ TileBuilder(PlanArrays const& plan, WorkQueue* queue, Cache const& cache,
-                         StridedArray<Stored const, 3> const& queries, int kv_heads, int group)
+                         StridedArray<Stored const, 3> const& queries, int kv_heads, int group,
+                         BuilderMemory<Stored>& memory)
       : plan_(plan),
         queue_(queue),
         cache_(cache),
         queries_(queries),
+        memory_(memory),
         lane_(static_cast<int>(threadIdx.x) % 32),
+        warp_(static_cast<int>(threadIdx.x) / 32 % build_warps),
         kv_heads_(kv_heads),
         group_(group),
         row_blocks_(group > tile_rows ? (group + tile_rows - 1) / tile_rows : 1),
         tasks_(plan.counts->items * kv_heads * row_blocks_),
-        narrow_queries_(plan.counts->narrow_queries) {}
+        narrow_queries_(plan.counts->narrow_queries),
+        table_(memory.table) {}
 
-  /// Writes the next tile of the block.
-  __device__ void build(Record& record) {
-    Keys keys;
-    bool opens_task = false;
-    while (number_ != Record::none && !gather(keys)) {
-      take_task();
-      opens_task = true;
+  /// Chooses the next keys of the block, up to a tile; false where it has no more. `next_record` is
+  /// where to describe their task if it is a new one: then true in `opens_task`.
+  __device__ bool gather(TaskRecord& next_record, bool& opens_task) {
+    opens_task = false;
+    while (!has_keys()) {
+      synchronize();  // nobody needs the table any more
+      if (range_ >= task_.item.range_end) {
+        if (!take_task()) return false;
+        opens_task = true;
+      }
+      if (warp_ == 0) {
+        fill_table();
+      } else if (opens_task) {
+        describe_task(next_record);
+      }
+      synchronize();
+      table_.read_bounds();
+      least_visible_ = memory_.least_visible;
+      range_ += KeyTable::capacity;
+      begin_pass(Pass::of_several_warps, KeyTable::several);
     }
-    if (number_ != Record::none) {
-      write(keys, record);
-      if (opens_task) write_rows(record);
-    }
-    if (lane_ == 0) {
-      record.number = number_;
-      record.task = task_;
-    }
-    if (number_ != Record::none) move_on(keys);
+    return true;
   }
+
+  /// Goes on to the next tile.
+  __device__ void pass() { next_ = min(next_ + 2 * width_, end_); }
+
+  /// Describes the tile; where its keys lie is then in the builder's memory.
+  __device__ void write(TileRecord& record) {
+    bool for_all_rows = true;
+    int last_position = -1;
+    unsigned groups_of_warps = 0;
+    Stored const *key_row[2], *value_row[2];
+    aligned_ = true;
+    FASTTREE_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      int const of_team = thread_ + width_ * i, key = first_key_ + of_team;
+      bool const exists = of_team < end_ - next_;
+      // Places without a key take that of one that is there, so that they hold numbers.
+      KeyTable::Key const found = table_.find(exists ? next_ + of_team : some_key_, near_[i]);
+      auto const at = cache_.locate(found.slot);
+      key_row[i] = cache_.key(at, task_.kv_head);
+      value_row[i] = cache_.value(at, task_.kv_head);
+      aligned_ = aligned_ && (address(key_row[i]) | address(value_row[i])) % 16 == 0;
+      memory_.rows[warp_][key] = {key_row[i], value_row[i]};
+      int const begin = found.rows & 0xff, end = found.rows >> 8;
+      record.positions[key] = found.position;
+      record.rows[key] = static_cast<std::uint16_t>(exists ? begin | (end - begin) << 8 : 0);
+      for_all_rows = for_all_rows && exists && begin == 0 && end == task_.rows;
+      if (!exists) continue;
+      last_position = max(last_position, found.position);
+      int const first_warp = begin / warp_rows, last_warp = (end - 1) / warp_rows;
+      groups_of_warps |= (0x1111u << 4 * first_warp & 0x1111u >> 4 * (3 - last_warp))
+                         << key / group_keys;
+    }
+    aligned_ = __all_sync(all, aligned_);
+    for_all_rows = __all_sync(all, for_all_rows);
+    last_position = __reduce_max_sync(all, last_position);
+    groups_of_warps = __reduce_or_sync(all, groups_of_warps);
+    if (lane_ == 0) {
+      record.for_all_rows = for_all_rows;
+      record.has_tails = last_position >= least_visible_;
+      record.groups_of_warps = static_cast<std::uint16_t>(groups_of_warps);
+    }
+    __syncwarp();
+  }
+
+  /// Where the keys of the tile lie.
+  __device__ KeyRow<Stored> const* rows() const { return memory_.rows[warp_]; }
+
+  /// Whether all rows of keys and values of the tile begin at multiples of 16 bytes.
+  __device__ bool aligned() const { return aligned_; }
 
  private:
   static constexpr unsigned all = 0xffffffffu;
-  static constexpr int keys_per_thread = tile_keys / 32;
 
   /// Which keys are gathered: those of rows of several warps, by all threads; those of the rows of
   /// one warp for each team of 8; those of the last warp that has any, by all threads.
   enum class Pass { of_several_warps, of_each_warp, of_one_warp };
 
-  /// Keys of a tile: of a team, and in this thread those numbered as the thread and a team's width
-  /// later.
-  struct Keys {
-    int count = 0;
-    long long slot[keys_per_thread];
-    int position[keys_per_thread];
-    int begin[keys_per_thread], end[keys_per_thread];  ///< rows
-  };
+  __device__ static void synchronize() { barrier<2, 32 * build_warps>(); }
 
-  __device__ void take_task() {
-    if (lane_ == 0) number_ = atomicAdd(&queue_->next, 1);
-    number_ = __shfl_sync(all, number_, 0);
-    if (number_ >= tasks_) {
-      number_ = Record::none;
-      return;
+  // ---- tasks
+
+  __device__ bool take_task() {
+    int number = static_cast<int>(blockIdx.x);  // then those that no block begins with
+    if (has_begun_) {
+      if (warp_ == 0 && lane_ == 0)
+        memory_.number = static_cast<int>(gridDim.x) + atomicAdd(&queue_->next, 1);
+      synchronize();
+      number = memory_.number;
     }
-    int const of_head = number_ / kv_heads_;
-    task_.kv_head = number_ % kv_heads_;
+    has_begun_ = true;
+    if (number >= tasks_) return false;
+    int const of_head = number / kv_heads_;
+    task_.kv_head = number % kv_heads_;
     task_.item = plan_.items[of_head / row_blocks_];
     task_.first_row = of_head % row_blocks_ * tile_rows;
     int const queries = task_.item.query_end - task_.item.query_begin;
     task_.rows = min(queries * group_ - task_.first_row, tile_rows);
     task_.narrow = queries <= narrow_queries_;
-    begin_pass(Pass::of_several_warps, 0);
+    range_ = task_.item.range_begin;
+    return true;
   }
 
-  // ---- passes
-
-  __device__ void begin_pass(Pass pass, int warp) {
-    pass_ = pass;
-    width_ = pass == Pass::of_each_warp ? 8 : 32;
-    warp_ = warp;
-    if (pass != Pass::of_one_warp) range_ = task_.item.range_begin, taken_ = 0;
-  }
-
-  /// The next keys of the task, up to a tile; false where it has no more.
-  __device__ bool gather(Keys& keys) {
-    keys.count = 0;
-    fill(keys);
-    if (__any_sync(all, keys.count > 0)) return true;
-    if (pass_ != Pass::of_several_warps || task_.rows <= warp_rows) return false;
-    begin_pass(Pass::of_each_warp, lane_ / 8);
-    fill(keys);
-    return __any_sync(all, keys.count > 0);
-  }
-
-  /// Where all keys were of one warp, its others are as well, and need not leave room.
-  __device__ void move_on(Keys const& keys) {
-    if (pass_ != Pass::of_each_warp) return;
-    unsigned const having = __ballot_sync(all, keys.count > 0);
-    int const team = (__ffs(having) - 1) / 8;
-    if (having != 0xffu << 8 * team) return;
-    range_ = __shfl_sync(all, range_, 8 * team);
-    taken_ = __shfl_sync(all, taken_, 8 * team);
-    begin_pass(Pass::of_one_warp, team);
-  }
-
-  __device__ bool is_of_pass(int begin_row, int end_row) const {
-    int const first = begin_row / warp_rows, last = (end_row - 1) / warp_rows;
-    if (pass_ == Pass::of_several_warps) return first != last || task_.rows <= warp_rows;
-    return first == last && first == warp_;
+  /// Where the queries of the task are. Rows past its last are copies of it.
+  __device__ void describe_task(TaskRecord& record) {
+    if (lane_ == 0) record.task = task_;
+    int least = 0x7fffffff;
+    for (int row = lane_; row < tile_rows; row += 32) {
+      int const known = min(row, task_.rows - 1);
+      int const query = task_.item.query_begin + task_.query_of(known, group_);
+      record.visible[row] = plan_.visible_keys[query];
+      least = min(least, record.visible[row]);
+      record.queries[row] = plan_.query_order[query];
+      Stored const* const elements =
+          &queries_(record.queries[row], task_.head_of(known, group_), 0);
+      for (std::int64_t d = 0; d < queries_.extents[2]; d += 64)
+        prefetch_to_l2(elements + d * queries_.strides[2]);
+    }
+    memory_.least_visible = __reduce_min_sync(all, least);
   }
 
   // ---- keys
 
-  /// A row of the task for a query of the item, within the tile.
-  __device__ int row_of(int query) const {
-    return min(max((query - task_.item.query_begin) * group_ - task_.first_row, 0), task_.rows);
+  /// Puts the next ranges of the task into the table.
+  __device__ void fill_table() {
+    table_.fill(plan_.ranges, range_, task_.item.range_end,
+                [&](KeyRange const& range) { return rows_of(range); });
   }
 
-  __device__ void fill(Keys& keys) {
-    for (;;) {
-      bool const more = keys.count < keys_per_thread * width_ && range_ < task_.item.range_end;
-      if (!__any_sync(all, more)) return;
-      take_ranges(keys, more);
-    }
+  /// The rows of the task for a range: the first, and 256 times the one behind the last.
+  __device__ int rows_of(KeyRange const& range) const {
+    auto const row_of = [&](int query) {
+      return min(max((query - task_.item.query_begin) * group_ - task_.first_row, 0), task_.rows);
+    };
+    return row_of(range.query_begin) | row_of(range.query_end) << 8;
   }
 
-  /// Appends keys of the next ranges, each of which a thread of the team looks at; `more`: whether
-  /// this team wants any.
-  __device__ void take_ranges(Keys& keys, bool more) {
-    int const thread = lane_ % width_;
-    KeyRange range{};
-    int length = 0, begin_row = 0, end_row = 0;
-    if (more && range_ + thread < task_.item.range_end) {
-      range = plan_.ranges[range_ + thread];
-      begin_row = row_of(range.query_begin);
-      end_row = row_of(range.query_end);
-      if (begin_row < end_row && is_of_pass(begin_row, end_row)) length = range.length;
-    }
-    if (thread == 0 && length > 0) {  // a tile before has had some of its keys
-      range.slot_begin += taken_;
-      range.position += taken_;
-      length -= taken_;
-    }
-    int end = length;  // behind the range's keys, counted over the ranges
-    for (int step = 1; step < width_; step *= 2) {
-      int const before = __shfl_up_sync(all, end, step, width_);
-      if (thread >= step) end += before;
-    }
-    int const total = __shfl_sync(all, end, width_ - 1, width_);
-    FASTTREE_UNROLL
-    for (int i = 0; i < keys_per_thread; ++i) {
-      int const key = thread + width_ * i - keys.count;
-      int from = 0;  // the thread whose range has the key
-      for (int step = width_ / 2; step > 0; step /= 2)
-        if (__shfl_sync(all, end, from + step - 1, width_) <= key) from += step;
-      int const offset = key - __shfl_sync(all, end - length, from, width_);
-      long long const slot =
-          __shfl_sync(all, static_cast<long long>(range.slot_begin), from, width_);
-      int const position = __shfl_sync(all, range.position, from, width_);
-      int const rows = __shfl_sync(all, begin_row | end_row << 8, from, width_);
-      if (key < 0 || key >= total) continue;
-      keys.slot[i] = slot + offset;
-      keys.position[i] = position + offset;
-      keys.begin[i] = rows & 0xff;
-      keys.end[i] = rows >> 8;
-    }
-    advance(keys, more, length, end, total);
+  __device__ void begin_pass(Pass pass, int stream) {
+    bool const in_teams = pass == Pass::of_each_warp;
+    pass_ = pass;
+    width_ = in_teams ? 8 : 32;
+    thread_ = in_teams ? lane_ % 8 : lane_;
+    first_key_ = in_teams ? lane_ / 8 * group_keys : 0;
+    next_ = table_.begin(stream);
+    end_ = table_.begin(stream + 1);
+    near_[0] = near_[1] = 0;
   }
 
-  /// Moves on behind the keys that found room in the tile.
-  __device__ void advance(Keys& keys, bool more, int length, int end, int total) {
-    int const room = keys_per_thread * width_ - keys.count;
-    unsigned const team = width_ == 32 ? all : 0xffu << lane_ / 8 * 8;
-    int const whole = __popc(__ballot_sync(all, end <= room) & team);  // ranges with all their keys
-    int const first = __shfl_sync(all, end - length, whole % width_, width_);
-    if (!more) return;
-    if (total <= room) {
-      keys.count += total;
-      range_ += width_;
-      taken_ = 0;
-    } else {
-      keys.count += room;
-      range_ += whole;
-      taken_ = (whole == 0 ? taken_ : 0) + room - first;
+  /// Whether keys of the table are left; goes on to the pass that they are in.
+  __device__ bool has_keys() {
+    unsigned having = __ballot_sync(all, next_ < end_);
+    if (having == 0 && pass_ == Pass::of_several_warps) {
+      begin_pass(Pass::of_each_warp, KeyTable::of_warp(lane_ / 8));
+      having = __ballot_sync(all, next_ < end_);
     }
-  }
-
-  // ---- records
-
-  __device__ void write(Keys const& keys, Record& record) const {
-    bool for_all_rows = true, aligned = true;
-    int last_position = -1;
-    FASTTREE_UNROLL
-    for (int i = 0; i < keys_per_thread; ++i) {
-      int const of_team = lane_ % width_ + width_ * i;
-      int const key = lane_ / width_ * keys_per_thread * width_ + of_team;
-      bool const exists = of_team < keys.count;
-      int const begin = exists ? keys.begin[i] : tile_rows, end = exists ? keys.end[i] : 0;
-      Stored const *key_row = nullptr, *value_row = nullptr;
-      if (exists) {
-        auto const at = cache_.locate(keys.slot[i]);
-        key_row = cache_.key(at, task_.kv_head);
-        value_row = cache_.value(at, task_.kv_head);
-        last_position = max(last_position, keys.position[i]);
-      }
-      aligned = aligned && (address(key_row) | address(value_row)) % 16 == 0;
-      record.keys[key] = key_row;
-      record.values[key] = value_row;
-      record.positions[key] = exists ? keys.position[i] : 0;
-      record.row_begin[key] = static_cast<std::uint8_t>(begin);
-      record.row_end[key] = static_cast<std::uint8_t>(end);
-      for_all_rows = for_all_rows && begin == 0 && end == task_.rows;
+    if (having == 0) return false;
+    int const team = (__ffs(having) - 1) / 8;
+    if (pass_ == Pass::of_each_warp && having == 0xffu << 8 * team) {
+      // All others are done, and need not leave room.
+      int const next = __shfl_sync(all, next_, 8 * team);
+      begin_pass(Pass::of_one_warp, KeyTable::of_warp(team));
+      next_ = next;
     }
-    record.for_all_rows = __all_sync(all, for_all_rows);
-    record.aligned = __all_sync(all, aligned);
-    record.last_position = __reduce_max_sync(all, last_position);
-    __syncwarp();
-    int const group = lane_ % (tile_keys / group_keys);
-    int begin = tile_rows, end = 0;
-    for (int key = group * group_keys; key < (group + 1) * group_keys; ++key) {
-      begin = min(begin, static_cast<int>(record.row_begin[key]));
-      end = max(end, static_cast<int>(record.row_end[key]));
-    }
-    FASTTREE_UNROLL
-    for (int warp = 0; warp < tile_rows / warp_rows; ++warp)
-      record.groups_of_warp[warp] = static_cast<std::uint8_t>(
-          __ballot_sync(all, begin < (warp + 1) * warp_rows && end > warp * warp_rows) & 0xf);
+    some_key_ = __shfl_sync(all, next_, pass_ == Pass::of_each_warp ? 8 * team : 0);
+    return true;
   }
 
   __device__ static std::uintptr_t address(Stored const* row) {
     return reinterpret_cast<std::uintptr_t>(row);
   }
 
-  /// Where the queries of the task are. Rows past its last are copies of it.
-  __device__ void write_rows(Record& record) const {
-    for (int row = lane_; row < tile_rows; row += 32) {
-      int const of_item = task_.first_row + min(row, task_.rows - 1);
-      int const query = task_.item.query_begin + of_item / group_;
-      int const head = task_.kv_head * group_ + of_item % group_;
-      record.visible[row] = plan_.visible_keys[query];
-      Stored const* const elements = &queries_(plan_.query_order[query], head, 0);
-      record.queries[row] = elements;
-      for (std::int64_t d = 0; d < queries_.extents[2]; d += 64)
-        prefetch_to_l2(elements + d * queries_.strides[2]);
-    }
-  }
-
   PlanArrays const& plan_;
   WorkQueue* queue_;
   Cache const& cache_;
   StridedArray<Stored const, 3> const& queries_;
-  int lane_, kv_heads_, group_, row_blocks_, tasks_, narrow_queries_;
-  int number_ = 0;  ///< of the task; at first none is open, and its ranges are at an end
+  BuilderMemory<Stored>& memory_;
+  int lane_, warp_, kv_heads_, group_, row_blocks_, tasks_, narrow_queries_;
+  bool has_begun_ = false, aligned_ = true;
   Task task_{};
+  int least_visible_ = 0;
+  int range_ = 0;  ///< of the task, the first that has not been in the table
+  KeyTable table_;
   Pass pass_ = Pass::of_one_warp;
-  int width_ = 32;  ///< threads of a team
-  int warp_ = 0;    ///< whose rows see the keys that the team gathers
-  int range_ = 0;   ///< the next range of the team
-  int taken_ = 0;   ///< keys of it that earlier tiles hold
+  int width_ = 32;          ///< threads of a team
+  int thread_ = 0;          ///< of the team
+  int first_key_ = 0;       ///< of the tile, that the team gathers
+  int next_ = 0, end_ = 0;  ///< keys of the table that the team has still to gather
+  int some_key_ = 0;        ///< one of those of the tile
+  int near_[2] = {};        ///< ranges of the table, of the last keys that this thread found
 };
 
 }  // namespace fasttree::cuda::sm80

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <fasttree/backend/cuda/sm80/mbarrier.hpp>
 #include <fasttree/backend/cuda/sm80/mma.hpp>
 #include <fasttree/backend/cuda/sm80/tile_builder.hpp>
+#include <fasttree/backend/cuda/sm80/tile_records.hpp>
 #include <fasttree/core/attention_shape.hpp>
 #include <fasttree/plan/tile_policy.hpp>
 
@@ -26,7 +28,7 @@ inline constexpr Operand operand = std::is_same_v<Stored, half> ? Operand::half 
 
 inline constexpr int multiply_warps = 4;
 inline constexpr int multiply_threads = 32 * multiply_warps;
-inline constexpr int threads = multiply_threads + 32;  ///< and the warp that builds tiles
+inline constexpr int threads = multiply_threads + 32 * build_warps;
 
 /// Wide: 16 rows to a warp, each warp reads all keys. Narrow: 16 rows in all, each warp reads 16
 /// keys of a tile.
@@ -34,27 +36,45 @@ inline constexpr TilePolicy wide_tile{
     .query_rows = tile_rows, .key_rows = tile_keys, .row_step = 16};
 inline constexpr TilePolicy narrow_tile{.query_rows = 16, .key_rows = tile_keys, .row_step = 16};
 
-/// Shared memory of a block.
+/// Keys and values of a tile.
+template <class Shape>
+struct KeyTile {
+  using Stored = typename Shape::element_type;
+
+  Stored keys[tile_keys * Shape::head_dim];
+  Stored values[tile_keys * Shape::value_dim];
+};
+
+/// Shared memory of a block: this, and before it the ring of key tiles.
 template <class Shape>
 struct SharedMemory {
   using Stored = typename Shape::element_type;
-  static constexpr int tile_bytes = tile_keys * 2 * (Shape::head_dim + Shape::value_dim);
-  /// Tiles in the ring: two of head_dim 128, 64 KB. Two blocks fit into the 164 KB of an A100's
-  /// multiprocessor, one into the 100 KB of an RTX 4090's.
-  static constexpr int stages = 64 * 1024 / tile_bytes;
-  static constexpr int records_in_use = stages + 1;
+  static constexpr int most_stages = 96 * 1024 / sizeof(KeyTile<Shape>);
 
-  Stored keys[stages][tile_keys * Shape::head_dim];
-  Stored values[stages][tile_keys * Shape::value_dim];
   float outputs[narrow_tile.query_rows * Shape::value_dim];  ///< of a warp, for another
   float2 sums[multiply_warps][narrow_tile.query_rows];       ///< maximum and sum of the weights
-  TileRecord<Stored> records[records_in_use];
+  unsigned complete;  ///< a bit for each row of the narrow tile whose partial results are all there
+  TileRecord tiles[most_stages];
+  /// Of the tiles in the ring, of the one before that is closed, and of the one to come.
+  TaskRecord tasks[most_stages + 2];
+  BuilderMemory<Stored> builder;
+  PhaseBarrier full[most_stages], empty[most_stages];
+
+  /// Bytes with a ring of so many tiles.
+  static constexpr std::size_t bytes(int stages) {
+    return sizeof(SharedMemory) + stages * sizeof(KeyTile<Shape>);
+  }
 };
 
 /// Where chunk `chunk` of row `row` of Dim elements lies, in bytes.
 template <int Dim>
 __device__ __forceinline__ std::uint32_t chunk_at(int row, int chunk) {
   return static_cast<std::uint32_t>(row * Dim * 2 + ((chunk ^ (row & 7)) << 4));
+}
+
+/// From where chunk 0 or 1 of a row lies: an even number of chunks on.
+__device__ __forceinline__ std::uint32_t chunks_on(std::uint32_t at, int chunks) {
+  return at ^ static_cast<std::uint32_t>(chunks) << 4;
 }
 
 }  // namespace fasttree::cuda::sm80

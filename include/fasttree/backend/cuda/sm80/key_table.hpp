@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The key ranges of a task, sorted by who sees them: first those that rows of several warps see,
+// then those of each warp's rows alone. Keys are numbered through in this order, so that a thread
+// finds the key of a place in a tile by its number.
+
+#include <cstdint>
+
+#include <fasttree/backend/cuda/sm80/tile_records.hpp>
+#include <fasttree/core/kokkos.hpp>
+#include <fasttree/plan/work_item.hpp>
+
+namespace fasttree::cuda::sm80 {
+
+/// A table in shared memory, filled by the threads of one warp together, read by any.
+class KeyTable {
+ public:
+  static constexpr int capacity = 128;  ///< ranges
+  static constexpr int several = 0;     ///< the stream of keys that rows of several warps see
+  __device__ static constexpr int of_warp(int warp) { return 1 + warp; }
+
+  struct Range {
+    long long slot;
+    int position;
+    int rows;  ///< that attend to it: the first, and 256 times the one behind the last
+  };
+
+  struct Memory {
+    int begins[capacity + 1];  ///< number of a range's first key; then that of all keys
+    int count;                 ///< ranges
+    unsigned firsts;           ///< a byte for each warp: the first range of its stream
+    Range ranges[capacity];
+  };
+
+  struct Key {
+    long long slot;
+    int position, rows;
+  };
+
+  __device__ explicit KeyTable(Memory& memory) : memory_(memory) {}
+
+  /// Takes ranges from `begin` on, as many as fit; `rows_of(range)` as in `Range`.
+  template <class RowsOf>
+  __device__ void fill(KeyRange const* ranges, int begin, int end, RowsOf const& rows_of) {
+    if (end - begin <= 32) {
+      fill_by_parts<1>(ranges, begin, end, rows_of);
+    } else {
+      fill_by_parts<capacity / 32>(ranges, begin, end, rows_of);
+    }
+  }
+
+  /// To be called before the following by those who read the table, when it has been filled.
+  __device__ void read_bounds() {
+    count_ = memory_.count;
+    firsts_ = memory_.firsts;
+  }
+
+  /// The number of a stream's first key; of the stream behind the last, that of all keys.
+  __device__ int begin(int stream) const {
+    if (stream == several) return 0;
+    return memory_.begins[stream > of_warp(3) ? count_ : of_byte(firsts_, stream)];
+  }
+
+  /// The key of a number; found soonest in range `near` or the next, then changed to its own.
+  __device__ Key find(int number, int& near) const {
+    int range = near + (memory_.begins[near + 1] <= number ? 1 : 0);
+    bool const is_near = memory_.begins[range] <= number && number < memory_.begins[range + 1];
+    if (!__all_sync(all, is_near)) {
+      range = 0;
+      FASTTREE_UNROLL
+      for (int step = capacity / 2; step > 0; step /= 2)
+        if (memory_.begins[range + step] <= number) range += step;
+    }
+    near = min(range, capacity - 2);
+    int const offset = number - memory_.begins[range];
+    Range const found = memory_.ranges[range];
+    return {found.slot + offset, found.position + offset, found.rows};
+  }
+
+ private:
+  static constexpr unsigned all = 0xffffffffu;
+  static constexpr int none = -1;
+
+  __device__ static int of_byte(unsigned bytes, int stream) {
+    return static_cast<int>(bytes >> 8 * (stream - of_warp(0)) & 0xff);
+  }
+
+  __device__ static int stream_of(int rows) {
+    int const begin = rows & 0xff, end = rows >> 8;
+    if (begin >= end) return none;
+    int const first = begin / warp_rows, last = (end - 1) / warp_rows;
+    return first == last ? of_warp(first) : several;
+  }
+
+  /// The same, each thread `Parts` ranges.
+  template <int Parts, class RowsOf>
+  __device__ void fill_by_parts(KeyRange const* ranges, int begin, int end, RowsOf const& rows_of) {
+    int const lane = static_cast<int>(threadIdx.x) % 32;
+    KeyRange range[Parts];
+    FASTTREE_UNROLL
+    for (int i = 0; i < Parts; ++i) {
+      int const at = begin + lane + 32 * i;
+      range[i] = at < end ? ranges[at] : KeyRange{};
+    }
+    int rows[Parts], stream[Parts];
+    unsigned of_warps[Parts], all_warps = 0;  // a byte for each warp
+    int of_several[Parts], all_several = 0;
+    FASTTREE_UNROLL
+    for (int i = 0; i < Parts; ++i) {
+      rows[i] = rows_of(range[i]);
+      stream[i] = range[i].length > 0 ? stream_of(rows[i]) : none;
+      of_several[i] = __popc(__ballot_sync(all, stream[i] == several));
+      of_warps[i] =
+          __reduce_add_sync(all, stream[i] > several ? 1u << 8 * (stream[i] - of_warp(0)) : 0u);
+      all_several += of_several[i];
+      all_warps += of_warps[i];
+    }
+    // Where the next range of each stream goes; of warps as bytes.
+    int next_several = 0;
+    unsigned next = all_warps * 0x01010100u + all_several * 0x01010101u;
+    unsigned const firsts = next;
+    FASTTREE_UNROLL
+    for (int i = 0; i < Parts; ++i) {
+      unsigned const before = __match_any_sync(all, stream[i]) & ((1u << lane) - 1);
+      if (stream[i] != none) {
+        int const to =
+            __popc(before) + (stream[i] == several ? next_several : of_byte(next, stream[i]));
+        memory_.ranges[to] = {range[i].slot_begin, range[i].position, rows[i]};
+        memory_.begins[to] = range[i].length;
+      }
+      next_several += of_several[i];
+      next += of_warps[i];
+    }
+    int const count = static_cast<int>(next >> 24);
+    if (lane == 0) memory_.count = count, memory_.firsts = firsts;
+    __syncwarp();
+    number_keys(lane, count);
+  }
+
+  /// Turns the lengths of ranges into the numbers of their first keys.
+  __device__ void number_keys(int lane, int count) {
+    constexpr int parts = capacity / 32;
+    int length[parts], sum = 0;
+    FASTTREE_UNROLL
+    for (int i = 0; i < parts; ++i) {
+      int const range = lane * parts + i;
+      length[i] = range < count ? memory_.begins[range] : 0;
+      sum += length[i];
+    }
+    int end = sum;
+    for (int step = 1; step < 32; step *= 2) {
+      int const before = __shfl_up_sync(all, end, step);
+      if (lane >= step) end += before;
+    }
+    int number = end - sum;
+    FASTTREE_UNROLL
+    for (int i = 0; i < parts; ++i) {
+      int const range = lane * parts + i;
+      memory_.begins[range] = range <= count ? number : 0x7fffffff;
+      number += length[i];
+    }
+    if (lane == 31) memory_.begins[capacity] = number;
+    __syncwarp();
+  }
+
+  Memory& memory_;
+  int count_ = 0;        ///< ranges
+  unsigned firsts_ = 0;  ///< a byte for each warp: its first range
+};
+
+}  // namespace fasttree::cuda::sm80
