@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on an NVIDIA GPU, head_dim 128, half, one query for each request: the FastTree paper's
 // trees, requests that share nothing, and batches of real servers. Every point is checked, row by
-// row, against a reference in double precision before it is timed, and once more afterwards; a point
-// that is wrong is not timed. Beside each time stand what the call must move and compute, the aim that
-// follows, and the time of a kernel that only reads as many bytes on the same device.
+// row, against a reference in double precision before it is timed, and once more afterwards; a
+// point that is wrong is not timed. Beside each time stand what the call must move and compute, the
+// aim that follows, and the time of a kernel that only reads as many bytes on the same device.
 //     bench_cuda_attention --out FILE [--trees FILE] [--only TEXT] [--planners LIST] ...
-// Exit status: 0; 1 where a point failed; 2 for arguments that cannot be. FASTTREE_BENCHMARK_SHRINK=8
-// divides the paper's trees, and the requests that share nothing, by 8.
+// Exit status: 0; 1 where a point failed; 2 for arguments that cannot be.
+// FASTTREE_BENCHMARK_SHRINK=8 divides the paper's nodes, and the requests that share nothing, by 8.
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fasttree/plan/predict.hpp>
@@ -60,10 +63,9 @@ class Benchmark {
 
   /// Whether all points that were run are right.
   bool run(std::vector<Case> const& cases) {
-    std::fprintf(stderr, "%-56s %9s %9s %7s %9s %9s\n", "point", "us", "aim", "ratio", "limit",
+    std::fprintf(stderr, "%-64s %9s %9s %7s %9s %9s\n", "point", "us", "aim", "ratio", "limit",
                  "error");
-    for (Case const& point : cases)
-      if (point.name().find(options_.only) != std::string::npos) run_case(point);
+    for (Case const& point : cases) run_case(point);
     file_.write(true);
     for (Standing const& standing : file_.standings())
       std::fprintf(stderr, "%s, %s, %s: time over aim %.3f (geometric mean of %d)\n",
@@ -95,7 +97,7 @@ class Benchmark {
     if (bytes + other_bytes > free_bytes) {
       std::string const message = std::to_string(bytes >> 30) + " GiB do not fit into the " +
                                   std::to_string(free_bytes >> 30) + " GiB that are free";
-      std::fprintf(stderr, "%-56s skipped: %s\n", point.name().c_str(), message.c_str());
+      std::fprintf(stderr, "%-64s skipped: %s\n", point.name().c_str(), message.c_str());
       file_.add(
           fields_of(point, tree).add("status", std::string("skipped")).add("message", message));
       return;
@@ -131,7 +133,7 @@ class Benchmark {
 
   void run_point(Inputs const& inputs, DevicePlanner const& planner) {
     std::string const name = inputs.point.name() + "/" + planner.name;
-    std::fprintf(stderr, "%-56s ", name.c_str());
+    std::fprintf(stderr, "%-64s ", name.c_str());
     Fields fields = fields_of(inputs.point, inputs.tree).add("planner", planner.name);
     Plan plan(inputs.shape);
     try {
@@ -154,6 +156,7 @@ class Benchmark {
     right_ = false;
     std::fprintf(stderr, "FAILED: %s\n", error.what());
     fields.add("status", std::string("failed")).add("message", std::string(error.what()));
+    cudaGetLastError();  // forgets what is over
     if (cudaDeviceSynchronize() == cudaSuccess) return;
     // No later call would succeed, nor would the destructors.
     file_.add(fields);
@@ -260,7 +263,9 @@ int run(int argc, char** argv) {
   Options const options = parse_options(argc, argv);
   if (options.help) return std::fputs(usage, stdout), 0;
   std::vector<DevicePlanner> const planners = device_planners(options.planners);
-  std::vector<Case> const cases = all_cases(real_trees(options.trees));
+  std::vector<Case> const cases = cases_named(options.only, real_trees(options.trees));
+  if (cases.empty())
+    throw BadArguments("--only: no point's name contains \"" + options.only + "\"");
   ResultsFile file(options.out);
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
@@ -279,7 +284,7 @@ int main(int argc, char** argv) {
   try {
     return fasttree::bench::run(argc, argv);
   } catch (fasttree::bench::BadArguments const& error) {
-    std::fprintf(stderr, "bench_cuda_attention: %s\n%s", error.what(), fasttree::bench::usage);
+    std::fprintf(stderr, "bench_cuda_attention: %s; --help says more\n", error.what());
     return 2;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "bench_cuda_attention: %s\n", error.what());

@@ -29,8 +29,10 @@ inline NamedForest unshared_forest(int requests, int tokens) {
   return {name, test::level_forest({std::max(1, requests / shrink())}, {tokens})};
 }
 
-/// The paper's trees, requests that share nothing, and the trees of a file.
-inline std::vector<Case> all_cases(std::vector<NamedForest> const& real) {
+/// The paper's trees, requests that share nothing, and the trees of a file: all whose name contains
+/// `text`.
+inline std::vector<Case> cases_named(std::string const& text,
+                                     std::vector<NamedForest> const& real) {
   std::vector<Case> cases;
   for (NamedForest const& tree : paper_forests())
     for (Heads const heads : paper_heads()) cases.push_back({"paper", tree, heads});
@@ -39,6 +41,8 @@ inline std::vector<Case> all_cases(std::vector<NamedForest> const& real) {
       cases.push_back({"unshared", unshared_forest(256, tokens), heads});
   for (NamedForest const& tree : real)
     for (Heads const heads : {Heads{32, 8}, Heads{32, 32}}) cases.push_back({"real", tree, heads});
+  std::erase_if(cases,
+                [&](Case const& each) { return each.name().find(text) == std::string::npos; });
   return cases;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Attention of each row (a query and a head) by itself, in double precision, straight from the tree:
-// no plan, no tiles, nothing in common with the library's kernels. It says how far results are off.
+// Attention of each row (a query and a head) by itself, in double precision, straight from the
+// tree: no plan, no tiles, nothing in common with the library's kernels. It says how far results
+// are off.
 
 #include <cmath>
 #include <cstdint>
@@ -192,7 +193,8 @@ class Reference {
     return std::to_string(check.wrong) + " of " + std::to_string(check.rows) +
            " rows are wrong, the first is that of query " +
            std::to_string(check.first_wrong / problem_.query_heads) + ", head " +
-           std::to_string(check.first_wrong % problem_.query_heads);
+           std::to_string(check.first_wrong % problem_.query_heads) + "; the worst error is " +
+           std::to_string(check.worst);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../support/json_fields.hpp"
+#include "../support/shrink.hpp"
 #include "../support/versions.hpp"
 #include "arrays.hpp"
 #include "options.hpp"
@@ -61,6 +62,7 @@ inline std::string context_json(Space const& space, Options const& options) {
       .add("host_compiler", host_compiler())
       .add("kokkos", kokkos_version())
       .add("repetitions", options.repetitions)
+      .add("shrink", shrink())
       .add("element", std::string(element_name<half>()))
       .add("head_dim", head_dim)
       .add("tolerance", tolerance)
