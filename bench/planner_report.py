@@ -117,6 +117,10 @@ class Picture:
         self.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" '
                           f'stroke-width="{width}"/>')
 
+    def circle(self, x, y, colour, filled=True):
+        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" stroke="{colour}" stroke-width="1.5" '
+                          f'fill="{colour if filled else "white"}"/>')
+
     def legend(self, colours, x):
         for name, colour in colours.items():
             self.rect(x, 16, 12, 12, colour)

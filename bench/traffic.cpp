@@ -5,19 +5,20 @@
 // they were planned for. Writes JSON to stdout, one line for a plan. Fails where MinimalTraffic is
 // predicted to take longer than no sharing. FASTTREE_BENCHMARK_SHRINK=8 divides the paper's trees by 8.
 
-#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include <fasttree/plan/predict.hpp>
 #include "support/forests.hpp"
+#include "support/json_fields.hpp"
 #include "support/planners.hpp"
 
 namespace {
 
 using namespace fasttree;
 using bench::assumed_h200;
+using bench::Fields;
 using bench::Heads;
 using bench::NamedForest;
 using bench::Planner;
@@ -55,28 +56,6 @@ Traffic count(PlanTables const& tables) {
   }
   return sum;
 }
-
-/// The fields of a flat JSON object.
-class Fields {
- public:
-  Fields& add(char const* name, std::string const& value) {
-    return append(name, "\"" + value + "\"");
-  }
-  Fields& add(char const* name, double value) {
-    char text[32];
-    std::snprintf(text, sizeof(text), value == std::floor(value) ? "%.0f" : "%.6g", value);
-    return append(name, text);
-  }
-  std::string const& text() const { return text_; }
-
- private:
-  Fields& append(char const* name, std::string const& value) {
-    text_ += (text_.empty() ? "\"" : ", \"") + std::string(name) + "\": " + value;
-    return *this;
-  }
-
-  std::string text_;
-};
 
 /// Writes lines and remembers whether the claim held.
 class Report {

@@ -8,9 +8,9 @@
 #include <string>
 
 #include <fasttree/core/lanes.hpp>
-#include <fasttree/version.hpp>
 #include "anchors.hpp"
 #include "shrink.hpp"
+#include "versions.hpp"
 
 namespace fasttree::bench {
 
@@ -27,21 +27,12 @@ inline std::string line_of(char const* file, std::string const& key) {
 
 /// Call before the benchmarks run, inside Kokkos.
 inline void add_context() {
-  auto const version = [](int major, int minor, int patch) {
-    return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
-  };
   benchmark::AddCustomContext("cpu", line_of("/proc/cpuinfo", "model name"));
-  benchmark::AddCustomContext(
-      "fasttree", version(FASTTREE_VERSION_MAJOR, FASTTREE_VERSION_MINOR, FASTTREE_VERSION_PATCH));
+  benchmark::AddCustomContext("fasttree", fasttree_version());
   benchmark::AddCustomContext("instructions", native_lanes_name());
-#if defined(__clang__)
-  benchmark::AddCustomContext("compiler", __VERSION__);
-#else
-  benchmark::AddCustomContext("compiler", std::string("GCC ") + __VERSION__);
-#endif
+  benchmark::AddCustomContext("compiler", host_compiler());
   benchmark::AddCustomContext("flags", FASTTREE_BENCHMARK_FLAGS);
-  benchmark::AddCustomContext(
-      "kokkos", version(KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
+  benchmark::AddCustomContext("kokkos", kokkos_version());
   benchmark::AddCustomContext("space", Host::name());
   benchmark::AddCustomContext("threads", std::to_string(Host().concurrency()));
   benchmark::AddCustomContext("blas", Blas::of_system().name());

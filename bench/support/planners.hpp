@@ -5,23 +5,14 @@
 // multiprocessor. Their query tiles are as tall, so any of the plans can run in the tiles of the other.
 
 #include <string>
-#include <vector>
 
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
 #include <fasttree/planner/minimal_traffic.hpp>
 #include "assumed_h200.hpp"
+#include "heads.hpp"
 
 namespace fasttree::bench {
-
-struct Heads {
-  int queries, keys;
-
-  std::string name() const { return std::to_string(queries) + "x" + std::to_string(keys); }
-};
-
-/// Those of the paper's benchmark.
-inline std::vector<Heads> paper_heads() { return {{32, 32}, {32, 8}, {16, 1}}; }
 
 /// What the paper's artifact plans for.
 constexpr PlanTarget paper_target(int query_heads, int kv_heads) {

@@ -15,14 +15,11 @@
 #include <support/random_forest.hpp>
 #include <support/tolerance.hpp>
 #include "anchors.hpp"
+#include "heads.hpp"
 
 namespace fasttree::bench {
 
 inline constexpr int head_dim = 128;
-
-struct Heads {
-  int queries, keys;
-};
 
 enum class Order { token_major, head_major };
 
