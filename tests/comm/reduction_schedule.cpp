@@ -120,6 +120,7 @@ TEST_CASE("every schedule merges all ranks once, in the same order on all of the
       int const times = algorithm == ReductionAlgorithm::three_all_reduces ? 3 : 1;
       CHECK(static_cast<std::int64_t>(rounds) * times == expected.rounds);
       CHECK(sent * times == expected.messages);
+      for (Rank const& rank : ranks) CHECK(rank.sent <= rank.schedule.sends);
     }
 }
 

@@ -18,13 +18,6 @@ namespace {
 using namespace fasttree;
 using namespace fasttree::test;
 
-/// A random forest of decoding requests.
-Forest decoding_forest(std::uint64_t seed, ForestSize const& size) {
-  Forest forest = random_forest(seed, size);
-  for (Request& request : forest.requests) request.query_length = std::min(1, request.query_length);
-  return forest;
-}
-
 template <class Written>
 bool same_bits(Result<Written> const& a, Result<Written> const& b) {
   auto const same = [](auto x, auto y) {

@@ -13,10 +13,11 @@
 namespace fasttree {
 
 /// The memory in which a rank receives: slots of one size, one for each message that it gets in one
-/// exchange. Ranks agree on all of it.
+/// exchange; and how many messages a rank sends in one at most. Ranks agree on all of it.
 struct WindowShape {
   int slots = 0;
   std::size_t slot_bytes = 0;
+  int sends = 0;
   std::uint64_t purpose = 0;  ///< any number on which ranks have to agree as well
 
   friend constexpr bool operator==(WindowShape const&, WindowShape const&) = default;

@@ -46,10 +46,12 @@ struct RowRange {
   constexpr std::int64_t size() const { return end - begin; }
 };
 
-/// What one rank does; slot numbers are below `slots`, those of parts below `parts`.
+/// What one rank does; slot numbers are below `slots`, those of parts below `parts`. No rank sends
+/// more than `sends` messages.
 struct ReductionSchedule {
   std::vector<ScheduledRound> rounds;
   int slots = 0;
+  int sends = 0;
   int parts = 1;
 
   /// The rows of a part, of this many in all; at most ceil(rows / parts).
@@ -100,7 +102,8 @@ constexpr ScheduledRound exchange_halves(Halved const& block, int rank, int slot
 }
 
 constexpr ReductionSchedule tree_schedule(int rank, int ranks) {
-  ReductionSchedule schedule{{}, halvings(ranks)};
+  int const levels = halvings(ranks);
+  ReductionSchedule schedule{{}, levels, 2 * levels};
   schedule.rounds.resize(schedule.slots);
   int round = schedule.slots;  // a rank that comes to be alone early has nothing to do at first
   for (Halved const& block : blocks_around(rank, ranks)) {
@@ -128,7 +131,7 @@ constexpr std::vector<ScheduledMerge> all_merges(int rank, int ranks) {
 }
 
 constexpr ReductionSchedule one_shot_schedule(int rank, int ranks) {
-  ReductionSchedule schedule{{}, ranks};
+  ReductionSchedule schedule{{}, ranks, ranks - 1};
   if (ranks == 1) return schedule;
   ScheduledRound round;
   for (int i = 1; i < ranks; ++i) {  // each begins with its neighbour, not all with rank 0
@@ -142,7 +145,7 @@ constexpr ReductionSchedule one_shot_schedule(int rank, int ranks) {
 }
 
 constexpr ReductionSchedule ring_schedule(int rank, int ranks) {
-  ReductionSchedule schedule{{}, 2 * (ranks - 1), ranks};
+  ReductionSchedule schedule{{}, 2 * (ranks - 1), 2 * (ranks - 1), ranks};
   int const next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
   auto const part = [&](int i) { return (i + ranks) % ranks; };
   for (int i = 0; i < ranks - 1; ++i)

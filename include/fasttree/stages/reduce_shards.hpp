@@ -244,6 +244,7 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
       ceil_div<std::int64_t>(rows, reduction.schedule_.parts) * (three ? value_dim : value_dim + 1);
   reduction.window_ = communicator.plan({.slots = reduction.schedule_.slots,
                                          .slot_bytes = slot_floats * sizeof(float),
+                                         .sends = reduction.schedule_.sends,
                                          .purpose = static_cast<std::uint64_t>(algorithm)});
   return reduction;
 }
