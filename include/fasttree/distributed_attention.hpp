@@ -103,7 +103,9 @@ void distributed_attention(Space const& space, Comm& communicator,
 /// \param output        (tree.queries(), query_heads, value_dim), any strides, float or 16 bits
 /// \param workspace     of make_workspace(space, plan.attention)
 ///
-/// The result of tree_attention over the whole tree, up to rounding; the same bits on all ranks.
+/// The result of tree_attention over the whole tree, up to rounding; the same bits on all ranks. By
+/// the algorithms `scatter` and `on_rank_0` a rank gets its heads, or rank 0 all, and nothing else
+/// of the output is touched.
 /// Does not allocate; waits and fences as reduce_shards does. Errors: those of tree_attention and
 /// of the communicator; after one of this rank's alone the others get theirs at the deadline, or
 /// when its communicator ends.

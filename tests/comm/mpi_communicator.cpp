@@ -7,10 +7,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <thread>
@@ -53,8 +53,9 @@ bool exchange(MpiCommunicator& communicator, MpiCommunicator::Window& window, in
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     auto const got = communicator.receive(window, peer, peer, bytes);
-    std::vector<std::uint8_t> const expected(bytes, number(peer));
-    right = right && got.size() == bytes && std::memcmp(got.data(), expected.data(), bytes) == 0;
+    std::byte const expected{number(peer)};
+    right = right && got.size() == bytes &&
+            std::ranges::all_of(got, [&](std::byte byte) { return byte == expected; });
     right = right && reinterpret_cast<std::uintptr_t>(got.data()) % 64 == 0;
   }
   return right;

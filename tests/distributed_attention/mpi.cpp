@@ -76,6 +76,33 @@ TEST_CASE("messages too long for MPI to send at once") {
     agrees(communicator, problem, InterleavedShards{16}, algorithm);
 }
 
+TEST_CASE("results that lie elsewhere: a rank's heads, and all of it on rank 0") {
+  using Shape = AttentionShape<float, 16>;
+  MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline);
+  int const rank = communicator.rank(), ranks = communicator.size(), heads = 6;
+  Problem<Shape> const problem(level_forest({1, 9}, {30, 5}), Shape{.query_heads = heads});
+  auto const local = shard_problem(problem, InterleavedShards{2}, {rank, ranks});
+  auto const held = contiguous_cache(local);
+  auto const attended = [&](ReductionAlgorithm algorithm) {
+    Arrays<float, LogBase::e, Problem<Shape>> const array(problem);
+    MpiCounts const counts;
+    attend(communicator, local, held.cache, array, algorithm, 1);
+    CHECK(counts.of_all_ranks() == traffic(algorithm, ranks, {9 * heads, 16}));
+    return array.read().outputs;
+  };
+  auto const whole = attended(ReductionAlgorithm::tree);
+  auto const scattered = attended(ReductionAlgorithm::scatter);
+  auto const on_rank_0 = attended(ReductionAlgorithm::on_rank_0);
+  bool right = true;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    int const head = static_cast<int>(i) / 16 % heads;
+    bool const mine = head >= heads * rank / ranks && head < heads * (rank + 1) / ranks;
+    right = right && (mine ? scattered[i] == whole[i] : scattered[i] != scattered[i]);
+    right = right && (rank == 0 ? on_rank_0[i] == whole[i] : on_rank_0[i] != on_rank_0[i]);
+  }
+  CHECK(right);
+}
+
 TEST_CASE("the cheapest algorithm is the same on all ranks") {
   using Shape = AttentionShape<float, 16>;
   MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline, {.latency = 5, .rate = 2e3});

@@ -23,10 +23,12 @@ struct WindowShape {
   friend constexpr bool operator==(WindowShape const&, WindowShape const&) = default;
 };
 
-/// What a message costs: us until it arrives, and bytes per us that a rank sends.
+/// What messages cost: us until one arrives, bytes per us that a rank sends, and us for which each
+/// keeps it from sending others.
 struct LinkCosts {
   double latency = 1;
   double rate = 10e3;
+  double message = 0.1;
 };
 
 /// What an exchange moves. A round is to send messages and then to wait for some; the rounds of an

@@ -108,7 +108,7 @@ class InProcessCommunicator {
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
   LinkCosts link() const { return link_; }
-  /// What this rank has sent since it exists, and its rounds.
+  /// What this rank has sent since it exists, and how often it began to after it had received.
   Traffic const& traffic() const { return traffic_; }
 
   /// Takes the rank out of the group, as its end does: it sends nothing more.
@@ -175,6 +175,7 @@ class InProcessCommunicator {
             "no more than slot_bytes", message.size());
     if (!message.empty())
       std::memcpy(windows.slot(to, window.exchange_, slot), message.data(), message.size());
+    if (!has_sent_) ++traffic_.rounds;
     ++traffic_.messages;
     traffic_.bytes += static_cast<std::int64_t>(message.size());
     has_sent_ = true;
@@ -194,7 +195,6 @@ class InProcessCommunicator {
     if (arrival.bytes != bytes)
       group_->give_up("message of " + of(from), std::to_string(bytes) + " bytes",
                       std::to_string(arrival.bytes));
-    if (has_sent_) ++traffic_.rounds;
     has_sent_ = false;
     return {windows.slot(rank_, window.exchange_, slot), bytes};
   }

@@ -3,9 +3,10 @@
 // Who sends which part of the rows to whom, in which round, and what is merged when it arrives:
 // plain data for one rank, the same for every transport and any number of rows. Every schedule
 // merges in an order that depends on the number of ranks alone, so that all ranks get the same
-// bits. One_shot and tree share theirs: ranks [0, p) are halved, the lower half being the larger,
-// down to single ranks; halves merge in rank order. A ring merges each row in rank order from a
-// rank of the row's own on.
+// bits. All but the ring share theirs: ranks [0, p) are halved, the lower half being the larger,
+// down to single ranks; halves merge in rank order. So no number of ranks is a special case, and
+// nothing is asked of what merges but to be associative. A ring merges each row in rank order from
+// a rank of the row's own on.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,6 +17,7 @@
 
 #include <fasttree/comm/reduction_algorithm.hpp>
 #include <fasttree/core/error.hpp>
+#include <fasttree/core/integers.hpp>
 
 namespace fasttree {
 
@@ -31,8 +33,8 @@ struct ScheduledMerge {
   static constexpr int own = -1;
 };
 
-/// Sends first, of the rank's own rows; then messages arrive; then they are merged, in this order,
-/// or (`replaces`: one message, whose rows are final) take the place of the rank's own rows.
+/// Sends first, of the rank's own rows; then messages arrive; then those, all of one part, are
+/// merged, in this order, or (`replaces`: their rows are final) take the place of the rank's own.
 struct ScheduledRound {
   std::vector<ScheduledMessage> sends, receives;
   std::vector<ScheduledMerge> merges;
@@ -46,17 +48,39 @@ struct RowRange {
   constexpr std::int64_t size() const { return end - begin; }
 };
 
+/// The rows of a reduction; those of a head follow each other.
+struct ReducedRows {
+  std::int64_t heads, queries;
+
+  constexpr std::int64_t count() const { return heads * queries; }
+};
+
 /// What one rank does; slot numbers are below `slots`, those of parts below `parts`. No rank sends
-/// more than `sends` messages.
+/// more than `sends` messages. In the end the rank has the result of the parts [kept_begin,
+/// kept_end).
 struct ReductionSchedule {
   std::vector<ScheduledRound> rounds;
   int slots = 0;
   int sends = 0;
   int parts = 1;
+  int kept_begin = 0, kept_end = parts;
+  bool whole_heads = false;  ///< no part has rows of a head of which others have some
 
-  /// The rows of a part, of this many in all; at most ceil(rows / parts).
-  constexpr RowRange part(int i, std::int64_t rows) const {
-    return {rows * i / parts, rows * (i + 1) / parts};
+  constexpr RowRange part(int i, ReducedRows const& rows) const {
+    return {first(i, rows), first(i + 1, rows)};
+  }
+  constexpr RowRange kept(ReducedRows const& rows) const {
+    return {first(kept_begin, rows), first(kept_end, rows)};
+  }
+  /// The rows of the largest part.
+  constexpr std::int64_t part_size(ReducedRows const& rows) const {
+    return ceil_div<std::int64_t>(whole_heads ? rows.heads : rows.count(), parts) *
+           (whole_heads ? rows.queries : 1);
+  }
+
+ private:
+  constexpr std::int64_t first(int i, ReducedRows const& rows) const {
+    return whole_heads ? rows.heads * i / parts * rows.queries : rows.count() * i / parts;
   }
 };
 
@@ -144,6 +168,36 @@ constexpr ReductionSchedule one_shot_schedule(int rank, int ranks) {
   return schedule;
 }
 
+/// What the last round of all_to_all is about.
+enum class Gathered { nowhere, on_rank_0, everywhere };
+
+/// Each rank merges the part of its own number.
+constexpr ReductionSchedule all_to_all_schedule(int rank, int ranks, Gathered gathered) {
+  ReductionSchedule schedule{{}, 2 * ranks, 2 * (ranks - 1), ranks, 0, ranks};
+  if (gathered == Gathered::nowhere) {
+    schedule.kept_begin = rank;
+    schedule.kept_end = rank + 1;
+    schedule.whole_heads = true;
+  } else if (gathered == Gathered::on_rank_0 && rank > 0) {
+    schedule.kept_end = 0;
+  }
+  if (ranks == 1) return schedule;
+  ScheduledRound exchange, result;
+  result.replaces = true;
+  for (int i = 1; i < ranks; ++i) {
+    int const peer = (rank + i) % ranks;
+    exchange.sends.push_back({peer, rank, peer});
+    exchange.receives.push_back({peer, peer, rank});
+    bool const all = gathered == Gathered::everywhere;
+    if (all || peer == 0) result.sends.push_back({peer, ranks + rank, rank});
+    if (all || rank == 0) result.receives.push_back({peer, ranks + peer, peer});
+  }
+  exchange.merges = all_merges(rank, ranks);
+  schedule.rounds.push_back(std::move(exchange));
+  if (gathered != Gathered::nowhere) schedule.rounds.push_back(std::move(result));
+  return schedule;
+}
+
 constexpr ReductionSchedule ring_schedule(int rank, int ranks) {
   ReductionSchedule schedule{{}, 2 * (ranks - 1), 2 * (ranks - 1), ranks};
   int const next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
@@ -163,7 +217,7 @@ constexpr ReductionSchedule ring_schedule(int rank, int ranks) {
 
 }  // namespace detail
 
-/// What `rank` does to merge over all ranks; for three_all_reduces, in each of them.
+/// What `rank` does to merge over all ranks; for several all-reduces, in each of them.
 /// Errors: `Error` on a rank out of range. Time: linear in its messages.
 constexpr ReductionSchedule make_reduction_schedule(ReductionAlgorithm algorithm, int rank,
                                                     int ranks) {
@@ -176,7 +230,14 @@ constexpr ReductionSchedule make_reduction_schedule(ReductionAlgorithm algorithm
       return detail::one_shot_schedule(rank, ranks);
     case ReductionAlgorithm::ring:
       return detail::ring_schedule(rank, ranks);
+    case ReductionAlgorithm::all_to_all:
+      return detail::all_to_all_schedule(rank, ranks, detail::Gathered::everywhere);
+    case ReductionAlgorithm::scatter:
+      return detail::all_to_all_schedule(rank, ranks, detail::Gathered::nowhere);
+    case ReductionAlgorithm::on_rank_0:
+      return detail::all_to_all_schedule(rank, ranks, detail::Gathered::on_rank_0);
     case ReductionAlgorithm::tree:
+    case ReductionAlgorithm::max_then_sum:
     case ReductionAlgorithm::three_all_reduces:
       break;
   }
