@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fasttree/comm/explain_reduction.hpp>
 #include <fasttree/comm/self_communicator.hpp>
 #include <fasttree/stages/reduce_shards.hpp>
 #include <fasttree/tree/shard_tree.hpp>
@@ -47,14 +48,15 @@ auto make_distributed_plan(Space const& space, Comm& communicator, PrefixTree co
       plan_reduction(space, communicator, shard.queries(), shape.query_heads, ValueDim, algorithm)};
 }
 
-/// The same with the algorithm that is cheapest on the communicator's links.
+/// The same with the algorithm that is cheapest on the communicator's links; explain_reduction(
+/// topology_of(communicator), size) has all prices.
 template <class Space, Communicator Comm, Element E, int HeadDim, int ValueDim>
 auto make_distributed_plan(Space const& space, Comm& communicator, PrefixTree const& shard,
                            AttentionShape<E, HeadDim, ValueDim> const& shape) {
   validate("make_distributed_plan", shape);
   ReductionSize const size{std::int64_t{1} * shard.queries() * shape.query_heads, ValueDim};
   return make_distributed_plan(space, communicator, shard, shape,
-                               cheapest(communicator.size(), size, communicator.link()));
+                               cheapest(topology_of(communicator), size));
 }
 
 namespace detail {

@@ -39,7 +39,8 @@ void agrees(MpiCommunicator& communicator, P const& problem, Policy const& polic
   CHECK(same_on_all_ranks(result.log_sum_exps));
   std::int64_t const queries = problem.tree.queries();
   Traffic const expected =
-      traffic(algorithm, ranks, {queries * problem.shape.query_heads, P::Shape::value_dim});
+      traffic(algorithm, ranks, {queries * problem.shape.query_heads, P::Shape::value_dim},
+              communicator.topology().ranks_per_node);
   int const times = queries > 0 ? calls : 0;
   CHECK(counted ==
         Traffic{times * expected.rounds, times * expected.messages, times * expected.bytes});
@@ -76,6 +77,24 @@ TEST_CASE("messages too long for MPI to send at once") {
     agrees(communicator, problem, InterleavedShards{16}, algorithm);
 }
 
+TEST_CASE("two levels, of nodes as they are given") {
+  using Shape = AttentionShape<float, 16>;
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (int ranks_per_node = 1; ranks_per_node <= ranks; ++ranks_per_node) {
+    if (ranks % ranks_per_node != 0) {
+      CHECK_THROWS_AS(
+          MpiCommunicator(MPI_COMM_WORLD, long_deadline, {.ranks_per_node = ranks_per_node}),
+          Error);
+      continue;
+    }
+    MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline, {.ranks_per_node = ranks_per_node});
+    Problem<Shape> const problem(decoding_forest(ranks_per_node, {10, 60, 12, 2}),
+                                 Shape{.query_heads = 4, .kv_heads = 2});
+    agrees(communicator, problem, InterleavedShards{8}, ReductionAlgorithm::two_level);
+  }
+}
+
 TEST_CASE("results that lie elsewhere: a rank's heads, and all of it on rank 0") {
   using Shape = AttentionShape<float, 16>;
   MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline);
@@ -105,11 +124,13 @@ TEST_CASE("results that lie elsewhere: a rank's heads, and all of it on rank 0")
 
 TEST_CASE("the cheapest algorithm is the same on all ranks") {
   using Shape = AttentionShape<float, 16>;
-  MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline, {.latency = 5, .rate = 2e3});
+  MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline,
+                               {.within = {.latency = 5, .rate = 2e3}});
   Problem<Shape> const problem(level_forest({1, 3}, {20, 5}), Shape{.query_heads = 2});
   ShardOf const me{communicator.rank(), communicator.size()};
   auto const plan = make_distributed_plan(
       Space{}, communicator, shard_tree(problem.tree, ContiguousShards{}, me), problem.shape);
+  CHECK(communicator.topology().nodes() == 1);  // these tests run on one machine
   CHECK(plan.reduction.algorithm() ==
         cheapest(communicator.size(), {6, 16}, {.latency = 5, .rate = 2e3}));
 }

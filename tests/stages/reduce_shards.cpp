@@ -90,11 +90,11 @@ struct Reduced {
 
 /// Reduces twice on one plan, and keeps the second.
 Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm algorithm,
-               int planned_queries) {
+               int planned_queries, int ranks_per_node = 0) {
   int const ranks = static_cast<int>(parts.size());
   Reduced reduced{std::vector<Part>(ranks, Part(queries)), {}};
   std::vector<Traffic> moved(ranks);
-  run_in_process(Space{}, ranks, long_deadline, [&](InProcessCommunicator& communicator) {
+  auto const body = [&](InProcessCommunicator& communicator) {
     int const rank = communicator.rank();
     auto reduction =
         plan_reduction(Space{}, communicator, planned_queries, heads, value_dim, algorithm);
@@ -104,7 +104,8 @@ Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm a
                     results_in(reduced.parts[rank], queries));
     }
     moved[rank] = communicator.traffic();
-  });
+  };
+  run_in_process(Space{}, ranks, long_deadline, body, ranks_per_node);
   for (Traffic const& one : moved) {
     reduced.moved.rounds = std::max(reduced.moved.rounds, one.rounds / 2);
     reduced.moved.messages += one.messages / 2;
@@ -160,6 +161,21 @@ TEST_CASE("one_shot, tree and all_to_all give the same bits") {
     CHECK(reduce(parts, 40, ReductionAlgorithm::one_shot, 40).parts[0] == tree.parts[0]);
     CHECK(reduce(parts, 40, ReductionAlgorithm::all_to_all, 40).parts[0] == tree.parts[0]);
   }
+}
+
+TEST_CASE("two levels, whatever the nodes") {
+  for (int const ranks : {1, 4, 6, 8, 12})
+    for (int const ranks_per_node : {1, 2, 3, 4, 6}) {
+      if (ranks % ranks_per_node != 0) continue;
+      CAPTURE(ranks);
+      CAPTURE(ranks_per_node);
+      auto const parts = random_parts(ranks, 7, ranks);
+      auto const found = reduce(parts, 7, ReductionAlgorithm::two_level, 8, ranks_per_node);
+      CHECK(worst_error(parts, found.parts[0]) <= 1);
+      for (Part const& part : found.parts) CHECK(part == found.parts[0]);
+      CHECK(found.moved ==
+            traffic(ReductionAlgorithm::two_level, ranks, {7 * heads, value_dim}, ranks_per_node));
+    }
 }
 
 TEST_CASE("of results that lie elsewhere a rank gets its own, in the same bits, and no more") {
@@ -221,7 +237,7 @@ TEST_CASE("what is moved is what the formulas say, for 1 to 64 ranks") {
       CAPTURE(ranks);
       CAPTURE(name(algorithm));
       auto const reduced = reduce(random_parts(ranks, 2, ranks), 2, algorithm, 2);
-      CHECK(reduced.moved == traffic(algorithm, ranks, {2 * heads, value_dim}));
+      CHECK(reduced.moved == traffic(algorithm, ranks, {2 * heads, value_dim}, ranks));
     }
 }
 

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include <fasttree/comm/communicator.hpp>
+#include <fasttree/comm/topology.hpp>
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/integers.hpp>
 
@@ -58,7 +60,7 @@ struct MpiGroup {
   MPI_Comm communicator = MPI_COMM_NULL;
   int rank = 0, size = 1;
   std::chrono::nanoseconds deadline{};
-  LinkCosts link;
+  Topology topology;
   Clock::time_point until{};
   std::string failure;
 
@@ -107,6 +109,26 @@ struct MpiGroup {
     double const seconds = std::chrono::duration<double>(deadline).count();
     give_up(whom, "a message within " + std::to_string(seconds) + " s", "none");
   }
+};
+
+/// Has the caller's communicator return errors while this lives: those of a request are those of
+/// the communicator that it was made by.
+class MpiErrorsReturned {
+ public:
+  explicit MpiErrorsReturned(MPI_Comm communicator) : communicator_(communicator) {
+    MPI_Comm_get_errhandler(communicator, &callers_);
+    MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+  }
+  ~MpiErrorsReturned() {
+    MPI_Comm_set_errhandler(communicator_, callers_);
+    MPI_Errhandler_free(&callers_);
+  }
+  MpiErrorsReturned(MpiErrorsReturned const&) = delete;
+  MpiErrorsReturned& operator=(MpiErrorsReturned const&) = delete;
+
+ private:
+  MPI_Comm communicator_;
+  MPI_Errhandler callers_ = MPI_ERRHANDLER_NULL;
 };
 
 /// Frees the duplicate. After a failure it is kept: others may not free theirs.
@@ -170,6 +192,12 @@ struct EndMpiWindow {
 
 }  // namespace detail
 
+/// What algorithms are priced by, and the ranks of a node; 0: of one name of a processor. Guesses.
+struct MpiLinks {
+  LinkCosts within{}, between{.latency = 3, .rate = 10e3, .message = 0.3};
+  int ranks_per_node = 0;
+};
+
 /// A rank of an MPI communicator. One thread at a time uses it, and it ends before MPI does.
 ///
 /// After an `Error` nothing of it waits any more, and memory that MPI may still touch is kept until
@@ -187,37 +215,27 @@ class MpiCommunicator {
   /// threads that lets the calling thread call it.
   ///
   /// \param deadline  most that any call takes: this one, plan, and from begin on all receives
-  /// \param link      what algorithms are priced by; a guess unless it is given
+  /// \param links     of ranks in nodes; the nodes have to be the same on all ranks
   ///
   /// Errors: `Error` unless MPI runs and there is time; where a rank does not take part by the
   /// deadline; where MPI reports one.
   MpiCommunicator(MPI_Comm communicator, std::chrono::nanoseconds deadline,
-                  LinkCosts const& link = {})
+                  MpiLinks const& links = {})
       : group_(new detail::MpiGroup, detail::EndMpiGroup()) {
     constexpr char const* function = "MpiCommunicator";
     require(deadline.count() > 0, function, "deadline", "a positive time", deadline.count());
     require(detail::mpi_runs(), function, "MPI", "that MPI_Init was called, and not MPI_Finalize",
             "neither or both");
     group_->deadline = deadline;
-    group_->link = link;
     group_->start();
-    // Errors of a request are those of its communicator, so the caller's returns them meanwhile.
-    MPI_Errhandler callers = MPI_ERRHANDLER_NULL;
-    group_->check(MPI_Comm_get_errhandler(communicator, &callers), "MPI_Comm_get_errhandler");
-    MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
-    try {
-      duplicate(communicator);
-    } catch (Error const&) {
-      MPI_Comm_set_errhandler(communicator, callers);
-      throw;
-    }
-    MPI_Comm_set_errhandler(communicator, callers);
-    MPI_Errhandler_free(&callers);
+    duplicate(communicator);
+    find_nodes(links);
   }
 
   int rank() const { return group_->rank; }
   int size() const { return group_->size; }
-  LinkCosts link() const { return group_->link; }
+  LinkCosts link() const { return topology().nodes() > 1 ? topology().between : topology().within; }
+  Topology topology() const { return group_->topology; }
 
   /// See Communicator. Errors: also where ranks disagree about the shape, and on more bytes or
   /// slots than MPI counts (2^31 - 1 bytes).
@@ -295,6 +313,7 @@ class MpiCommunicator {
   }
 
   void duplicate(MPI_Comm communicator) {
+    detail::MpiErrorsReturned const meanwhile(communicator);
     auto made = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
     MPI_Request request = MPI_REQUEST_NULL;
     group_->check(MPI_Comm_idup(communicator, made.get(), &request), "MPI_Comm_idup");
@@ -303,6 +322,34 @@ class MpiCommunicator {
     group_->check(MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     group_->check(MPI_Comm_rank(*made, &group_->rank), "MPI_Comm_rank");
     group_->check(MPI_Comm_size(*made, &group_->size), "MPI_Comm_size");
+  }
+
+  /// A number for the name of each rank's processor.
+  struct Names {
+    std::uint64_t mine = 0;
+    std::vector<std::uint64_t> all;
+  };
+
+  void find_nodes(MpiLinks const& links) {
+    int count = links.ranks_per_node;
+    if (count == 0) {
+      auto names = std::make_unique<Names>();
+      char text[MPI_MAX_PROCESSOR_NAME] = {};
+      int length = 0;
+      group_->check(MPI_Get_processor_name(text, &length), "MPI_Get_processor_name");
+      names->mine = std::hash<std::string>()(std::string(text, length));
+      names->all.resize(size());
+      MPI_Request request = MPI_REQUEST_NULL;
+      group_->check(MPI_Iallgather(&names->mine, 1, MPI_UINT64_T, names->all.data(), 1,
+                                   MPI_UINT64_T, group_->communicator, &request),
+                    "MPI_Iallgather");
+      complete_on_all(request, names);
+      count = count_ranks_per_node(names->all);
+    } else if (count < 0 || size() % count != 0) {
+      fail("MpiCommunicator", "links.ranks_per_node", "a divisor of " + std::to_string(size()),
+           count);
+    }
+    group_->topology = {size(), count, links.within, links.between};
   }
 
   /// The largest of each number and the smallest, as the complement of the largest complement.

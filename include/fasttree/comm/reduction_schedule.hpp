@@ -3,16 +3,15 @@
 // Who sends which part of the rows to whom, in which round, and what is merged when it arrives:
 // plain data for one rank, the same for every transport and any number of rows. Every schedule
 // merges in an order that depends on the number of ranks alone, so that all ranks get the same
-// bits. All but the ring share theirs: ranks [0, p) are halved, the lower half being the larger,
-// down to single ranks; halves merge in rank order. So no number of ranks is a special case, and
-// nothing is asked of what merges but to be associative. A ring merges each row in rank order from
-// a rank of the row's own on.
+// bits. All but the ring and two_level share theirs: ranks [0, p) are halved, the lower half being
+// the larger, down to single ranks; halves merge in rank order. So no number of ranks is a special
+// case, and nothing is asked of what merges but to be associative. A ring merges each row in rank
+// order from a rank of the row's own on; two_level the ranks of a node like this, then the nodes.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fasttree/comm/reduction_algorithm.hpp>
@@ -95,21 +94,10 @@ struct Halved {
 
 constexpr Halved halve(int begin, int end) { return {begin, begin + (end - begin + 1) / 2, end}; }
 
-/// The blocks that contain `rank`, from all ranks down to two.
-constexpr std::vector<Halved> blocks_around(int rank, int ranks) {
-  std::vector<Halved> blocks;
-  for (int begin = 0, end = ranks; end - begin > 1;) {
-    blocks.push_back(halve(begin, end));
-    (rank < blocks.back().middle ? end : begin) = blocks.back().middle;
-  }
-  return blocks;
-}
-
 /// One exchange between the halves of a block. Where the lower half has a rank more, that one hears
 /// from the last rank of the upper half, which so sends twice.
-constexpr ScheduledRound exchange_halves(Halved const& block, int rank, int slot) {
+constexpr void exchange_halves(Halved const& block, int rank, int slot, ScheduledRound& round) {
   int const lower = block.middle - block.begin, upper = block.end - block.middle;
-  ScheduledRound round;
   if (rank < block.middle) {
     int const i = rank - block.begin;
     if (i < upper) round.sends.push_back({block.middle + i, slot, 0});
@@ -122,126 +110,173 @@ constexpr ScheduledRound exchange_halves(Halved const& block, int rank, int slot
     round.receives.push_back({block.begin + i, slot, 0});
     round.merges.push_back({own_rows, slot, own_rows});
   }
-  return round;
 }
 
-constexpr ReductionSchedule tree_schedule(int rank, int ranks) {
-  int const levels = halvings(ranks);
-  ReductionSchedule schedule{{}, levels, 2 * levels};
-  schedule.rounds.resize(schedule.slots);
-  int round = schedule.slots;  // a rank that comes to be alone early has nothing to do at first
-  for (Halved const& block : blocks_around(rank, ranks)) {
-    --round;
-    schedule.rounds[round] = exchange_halves(block, rank, round);
+/// The block around the rank after so many halvings from all ranks on; the rounds are in the other
+/// direction, and a rank that comes to be alone early has nothing to do at first.
+constexpr void fill_tree_round(int rank, int ranks, int i, ScheduledRound& round) {
+  int begin = 0, end = ranks;
+  for (int depth = halvings(ranks) - 1 - i; depth > 0 && end - begin > 1; --depth) {
+    int const middle = halve(begin, end).middle;
+    (rank < middle ? end : begin) = middle;
   }
-  return schedule;
+  if (end - begin > 1) exchange_halves(halve(begin, end), rank, i, round);
 }
 
-/// The merges of the whole tree, on one rank: that of r lies in slot r, or is its own.
-constexpr std::vector<ScheduledMerge> all_merges(int rank, int ranks) {
+/// The merges of the whole tree of `count` records, on the rank that has the record `own`: that of
+/// r lies in slot first_slot + r, or is its own.
+constexpr void append_all_merges(int own, int count, int first_slot,
+                                 std::vector<ScheduledMerge>& merges) {
   std::vector<Halved> blocks;
-  if (ranks > 1) blocks.push_back(halve(0, ranks));
+  if (count > 1) blocks.push_back(halve(0, count));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     Halved const block = blocks[i];
     if (block.middle - block.begin > 1) blocks.push_back(halve(block.begin, block.middle));
     if (block.end - block.middle > 1) blocks.push_back(halve(block.middle, block.end));
   }
-  std::vector<ScheduledMerge> merges;
-  auto const place = [&](int of) { return of == rank ? own_rows : of; };
+  auto const place = [&](int of) { return of == own ? own_rows : first_slot + of; };
   for (std::size_t i = blocks.size(); i-- > 0;)  // halves before what they are halves of
     merges.push_back({place(blocks[i].begin), place(blocks[i].begin), place(blocks[i].middle)});
   if (!merges.empty()) merges.back().into = own_rows;
-  return merges;
 }
 
-constexpr ReductionSchedule one_shot_schedule(int rank, int ranks) {
-  ReductionSchedule schedule{{}, ranks, ranks - 1};
-  if (ranks == 1) return schedule;
-  ScheduledRound round;
-  for (int i = 1; i < ranks; ++i) {  // each begins with its neighbour, not all with rank 0
-    int const peer = (rank + i) % ranks;
-    round.sends.push_back({peer, rank, 0});
-    round.receives.push_back({peer, peer, 0});
+/// Some ranks, this one among them: `first`, first + distance, ..., `count` of them.
+struct Members {
+  int first, distance, count, self;
+
+  constexpr int rank(int i) const { return first + i * distance; }
+};
+
+/// Each member sends each other one the part of that one's number (or part `whole`, if that is one),
+/// and merges what it gets. Each begins with its neighbour, not all with the first.
+constexpr void fill_exchange_round(Members const& members, int first_slot, int whole,
+                                   ScheduledRound& round) {
+  for (int i = 1; i < members.count; ++i) {
+    int const peer = (members.self + i) % members.count;
+    bool const parts = whole < 0;
+    round.sends.push_back({members.rank(peer), first_slot + members.self, parts ? peer : whole});
+    round.receives.push_back({members.rank(peer), first_slot + peer, parts ? members.self : whole});
   }
-  round.merges = all_merges(rank, ranks);
-  schedule.rounds.push_back(std::move(round));
-  return schedule;
+  append_all_merges(members.self, members.count, first_slot, round.merges);
 }
 
-/// What the last round of all_to_all is about.
-enum class Gathered { nowhere, on_rank_0, everywhere };
-
-/// Each rank merges the part of its own number.
-constexpr ReductionSchedule all_to_all_schedule(int rank, int ranks, Gathered gathered) {
-  ReductionSchedule schedule{{}, 2 * ranks, 2 * (ranks - 1), ranks, 0, ranks};
-  if (gathered == Gathered::nowhere) {
-    schedule.kept_begin = rank;
-    schedule.kept_end = rank + 1;
-    schedule.whole_heads = true;
-  } else if (gathered == Gathered::on_rank_0 && rank > 0) {
-    schedule.kept_end = 0;
+/// Each member sends the part of its own number to all others, or to the first alone.
+constexpr void fill_gather_round(Members const& members, int first_slot, bool to_all,
+                                 ScheduledRound& round) {
+  round.replaces = true;
+  for (int i = 1; i < members.count; ++i) {
+    int const peer = (members.self + i) % members.count;
+    if (to_all || peer == 0)
+      round.sends.push_back({members.rank(peer), first_slot + members.self, members.self});
+    if (to_all || members.self == 0)
+      round.receives.push_back({members.rank(peer), first_slot + peer, peer});
   }
-  if (ranks == 1) return schedule;
-  ScheduledRound exchange, result;
-  result.replaces = true;
-  for (int i = 1; i < ranks; ++i) {
-    int const peer = (rank + i) % ranks;
-    exchange.sends.push_back({peer, rank, peer});
-    exchange.receives.push_back({peer, peer, rank});
-    bool const all = gathered == Gathered::everywhere;
-    if (all || peer == 0) result.sends.push_back({peer, ranks + rank, rank});
-    if (all || rank == 0) result.receives.push_back({peer, ranks + peer, peer});
-  }
-  exchange.merges = all_merges(rank, ranks);
-  schedule.rounds.push_back(std::move(exchange));
-  if (gathered != Gathered::nowhere) schedule.rounds.push_back(std::move(result));
-  return schedule;
 }
 
-constexpr ReductionSchedule ring_schedule(int rank, int ranks) {
-  ReductionSchedule schedule{{}, 2 * (ranks - 1), 2 * (ranks - 1), ranks};
+constexpr void fill_ring_round(int rank, int ranks, int i, ScheduledRound& round) {
   int const next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
-  auto const part = [&](int i) { return (i + ranks) % ranks; };
-  for (int i = 0; i < ranks - 1; ++i)
-    schedule.rounds.push_back({{{next, i, part(rank - i)}},
-                               {{previous, i, part(rank - i - 1)}},
-                               {{own_rows, i, own_rows}},
-                               false});
-  for (int i = 0; i < ranks - 1; ++i) {
-    int const slot = ranks - 1 + i;
-    schedule.rounds.push_back(
-        {{{next, slot, part(rank + 1 - i)}}, {{previous, slot, part(rank - i)}}, {}, true});
-  }
-  return schedule;
+  auto const part = [&](int of) { return (of + 2 * ranks) % ranks; };
+  round.replaces = i >= ranks - 1;
+  int const sent = round.replaces ? rank + 1 - (i - (ranks - 1)) : rank - i;
+  round.sends.push_back({next, i, part(sent)});
+  round.receives.push_back({previous, i, part(sent - 1)});
+  if (!round.replaces) round.merges.push_back({own_rows, i, own_rows});
+}
+
+/// Within the node, then among those of one number in all nodes, then within the node again.
+constexpr void fill_two_level_round(int rank, int ranks, int ranks_per_node, int i,
+                                    ScheduledRound& round) {
+  int const node = rank / ranks_per_node, number = rank % ranks_per_node;
+  int const nodes = ranks / ranks_per_node;
+  Members const own_node{node * ranks_per_node, 1, ranks_per_node, number};
+  if (ranks_per_node > 1 && i == 0) return fill_exchange_round(own_node, 0, -1, round);
+  if (nodes > 1 && i == (ranks_per_node > 1 ? 1 : 0))
+    return fill_exchange_round({number, ranks_per_node, nodes, node}, ranks_per_node, number,
+                               round);
+  fill_gather_round(own_node, ranks_per_node + nodes, true, round);
 }
 
 }  // namespace detail
 
-/// What `rank` does to merge over all ranks; for several all-reduces, in each of them.
-/// Errors: `Error` on a rank out of range. Time: linear in its messages.
-constexpr ReductionSchedule make_reduction_schedule(ReductionAlgorithm algorithm, int rank,
-                                                    int ranks) {
+/// The schedule of a rank without its rounds, and their number.
+struct ReductionFrame {
+  ReductionSchedule schedule;
+  int rounds = 0;
+};
+
+/// See make_reduction_schedule.
+constexpr ReductionFrame make_reduction_frame(ReductionAlgorithm algorithm, int rank, int ranks,
+                                              int ranks_per_node = 1) {
   constexpr char const* function = "make_reduction_schedule";
   require(ranks > 0, function, "ranks", "a positive number", ranks);
   if (rank < 0 || rank >= ranks)
     fail(function, "rank", "0 or more, below " + std::to_string(ranks), rank);
+  if (ranks_per_node <= 0 || ranks % ranks_per_node != 0)
+    fail(function, "ranks_per_node", "a divisor of " + std::to_string(ranks), ranks_per_node);
+  int const rounds = static_cast<int>(traffic(algorithm, ranks, {}, ranks_per_node).rounds);
+  int const levels = halvings(ranks), others = ranks - 1;
   switch (algorithm) {
     case ReductionAlgorithm::one_shot:
-      return detail::one_shot_schedule(rank, ranks);
+      return {{{}, ranks, others}, rounds};
     case ReductionAlgorithm::ring:
-      return detail::ring_schedule(rank, ranks);
+      return {{{}, 2 * others, 2 * others, ranks, 0, ranks}, rounds};
     case ReductionAlgorithm::all_to_all:
-      return detail::all_to_all_schedule(rank, ranks, detail::Gathered::everywhere);
+      return {{{}, 2 * ranks, 2 * others, ranks, 0, ranks}, rounds};
     case ReductionAlgorithm::scatter:
-      return detail::all_to_all_schedule(rank, ranks, detail::Gathered::nowhere);
+      return {{{}, ranks, others, ranks, rank, rank + 1, true}, rounds};
     case ReductionAlgorithm::on_rank_0:
-      return detail::all_to_all_schedule(rank, ranks, detail::Gathered::on_rank_0);
+      return {{{}, 2 * ranks, 2 * others, ranks, 0, rank == 0 ? ranks : 0}, rounds};
+    case ReductionAlgorithm::two_level: {
+      int const g = ranks_per_node, nodes = ranks / g;
+      return {{{}, 2 * g + nodes, 2 * (g - 1) + nodes - 1, g, 0, g}, rounds};
+    }
     case ReductionAlgorithm::tree:
     case ReductionAlgorithm::max_then_sum:
     case ReductionAlgorithm::three_all_reduces:
       break;
   }
-  return detail::tree_schedule(rank, ranks);
+  return {{{}, levels, 2 * levels}, levels};
+}
+
+/// Fills in round `i` of them; what `round` held is gone.
+constexpr void fill_reduction_round(ReductionAlgorithm algorithm, int rank, int ranks,
+                                    int ranks_per_node, int i, ScheduledRound& round) {
+  round.sends.clear();
+  round.receives.clear();
+  round.merges.clear();
+  round.replaces = false;
+  detail::Members const all{0, 1, ranks, rank};
+  switch (algorithm) {
+    case ReductionAlgorithm::one_shot:
+      return detail::fill_exchange_round(all, 0, 0, round);
+    case ReductionAlgorithm::ring:
+      return detail::fill_ring_round(rank, ranks, i, round);
+    case ReductionAlgorithm::all_to_all:
+    case ReductionAlgorithm::scatter:
+    case ReductionAlgorithm::on_rank_0:
+      if (i == 0) return detail::fill_exchange_round(all, 0, -1, round);
+      return detail::fill_gather_round(all, ranks, algorithm == ReductionAlgorithm::all_to_all,
+                                       round);
+    case ReductionAlgorithm::two_level:
+      return detail::fill_two_level_round(rank, ranks, ranks_per_node, i, round);
+    case ReductionAlgorithm::tree:
+    case ReductionAlgorithm::max_then_sum:
+    case ReductionAlgorithm::three_all_reduces:
+      return detail::fill_tree_round(rank, ranks, i, round);
+  }
+}
+
+/// What `rank` does to merge over all ranks; for several all-reduces, in each of them. Only
+/// two_level asks for the nodes.
+/// Errors: `Error` on a rank out of range, and on nodes that are not all alike. Time: linear in its
+/// messages.
+constexpr ReductionSchedule make_reduction_schedule(ReductionAlgorithm algorithm, int rank,
+                                                    int ranks, int ranks_per_node = 1) {
+  auto [schedule, rounds] = make_reduction_frame(algorithm, rank, ranks, ranks_per_node);
+  schedule.rounds.resize(rounds);
+  for (int i = 0; i < rounds; ++i)
+    fill_reduction_round(algorithm, rank, ranks, ranks_per_node, i, schedule.rounds[i]);
+  return schedule;
 }
 
 }  // namespace fasttree

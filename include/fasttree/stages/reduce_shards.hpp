@@ -271,8 +271,9 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   reduction.queries_ = queries;
   reduction.heads_ = query_heads;
   reduction.value_dim_ = value_dim;
+  int const ranks_per_node = topology_of(communicator).ranks_per_node;
   reduction.schedule_ =
-      make_reduction_schedule(algorithm, communicator.rank(), communicator.size());
+      make_reduction_schedule(algorithm, communicator.rank(), communicator.size(), ranks_per_node);
   reduction.slots_.resize(reduction.schedule_.slots);
   std::int64_t const rows = std::int64_t{1} * queries * query_heads;
   auto const floats = [&](char const* label, std::int64_t count) {
@@ -285,10 +286,12 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
     reduction.sums_ = floats("fasttree::reduce_shards::sums", rows * (three ? value_dim + 2 : 1));
   std::int64_t const slot_floats =
       reduction.schedule_.part_size({query_heads, queries}) * (three ? value_dim : value_dim + 1);
-  reduction.window_ = communicator.plan({.slots = reduction.schedule_.slots,
-                                         .slot_bytes = slot_floats * sizeof(float),
-                                         .sends = reduction.schedule_.sends,
-                                         .purpose = static_cast<std::uint64_t>(algorithm)});
+  reduction.window_ =
+      communicator.plan({.slots = reduction.schedule_.slots,
+                         .slot_bytes = slot_floats * sizeof(float),
+                         .sends = reduction.schedule_.sends,
+                         .purpose = static_cast<std::uint64_t>(algorithm) +
+                                    256 * static_cast<std::uint64_t>(ranks_per_node)});
   return reduction;
 }
 
@@ -298,7 +301,7 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
                                            int query_heads, int value_dim) {
   ReductionSize const size{std::int64_t{1} * queries * query_heads, value_dim};
   return plan_reduction(space, communicator, queries, query_heads, value_dim,
-                        cheapest(communicator.size(), size, communicator.link()));
+                        cheapest(topology_of(communicator), size));
 }
 
 /// Merges what all ranks have put into reduction.outputs(queries) and .log_sum_exps(queries), and
