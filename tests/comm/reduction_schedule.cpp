@@ -173,34 +173,36 @@ TEST_CASE("all but the ring merge alike, and each rank keeps what it has the res
   }
 }
 
-TEST_CASE("two_level merges a node's ranks, then the nodes, in the same order on all ranks") {
-  for (int count = 1; count <= 64; ++count)
-    for (int ranks_per_node = 1; ranks_per_node <= count; ++ranks_per_node) {
-      if (count % ranks_per_node != 0) continue;
-      CAPTURE(count);
-      CAPTURE(ranks_per_node);
-      auto ranks = ranks_of(ReductionAlgorithm::two_level, count, ranks_per_node);
-      Traffic moved{.rounds = static_cast<std::int64_t>(carry_out(ranks))};
-      std::string const merged = ranks[0].own[0];
-      bool alike = true;
-      for (Rank const& rank : ranks) {
-        moved.messages += rank.sent;
-        CHECK(rank.sent <= rank.schedule.sends);
-        for (std::string const& part : rank.own) alike = alike && part == merged;
+TEST_CASE("two levels merge a node's ranks, then the nodes, in the same order on all ranks") {
+  for (ReductionAlgorithm const algorithm :
+       {ReductionAlgorithm::two_level, ReductionAlgorithm::two_level_tree})
+    for (int count = 1; count <= 64; ++count)
+      for (int ranks_per_node = 1; ranks_per_node <= count; ++ranks_per_node) {
+        if (count % ranks_per_node != 0) continue;
+        CAPTURE(count);
+        CAPTURE(ranks_per_node);
+        auto ranks = ranks_of(algorithm, count, ranks_per_node);
+        Traffic moved{.rounds = static_cast<std::int64_t>(carry_out(ranks))};
+        std::string const merged = ranks[0].own[0];
+        bool alike = true;
+        for (Rank const& rank : ranks) {
+          moved.messages += rank.sent;
+          CHECK(rank.sent <= rank.schedule.sends);
+          for (std::string const& part : rank.own) alike = alike && part == merged;
+        }
+        CHECK(alike);
+        std::vector<int> const found = leaves(merged);
+        CHECK(std::ssize(found) == count);
+        CHECK(std::ranges::is_sorted(found));
+        Traffic const expected = traffic(algorithm, count, size, ranks_per_node);
+        CHECK(moved.rounds == expected.rounds);
+        CHECK(moved.messages == expected.messages);
+        auto const power_of_two = [](int n) { return (n & (n - 1)) == 0; };
+        if (!power_of_two(count)) continue;  // where blocks of ranks are nodes
+        auto tree = ranks_of(ReductionAlgorithm::tree, count);
+        carry_out(tree);
+        CHECK(merged == tree[0].own[0]);
       }
-      CHECK(alike);
-      std::vector<int> const found = leaves(merged);
-      CHECK(std::ssize(found) == count);
-      CHECK(std::ranges::is_sorted(found));
-      Traffic const expected = traffic(ReductionAlgorithm::two_level, count, size, ranks_per_node);
-      CHECK(moved.rounds == expected.rounds);
-      CHECK(moved.messages == expected.messages);
-      auto const power_of_two = [](int n) { return (n & (n - 1)) == 0; };
-      if (!power_of_two(count)) continue;  // where blocks of ranks are nodes
-      auto tree = ranks_of(ReductionAlgorithm::tree, count);
-      carry_out(tree);
-      CHECK(merged == tree[0].own[0]);
-    }
 }
 
 TEST_CASE("parts are all rows, and of scatter whole heads") {

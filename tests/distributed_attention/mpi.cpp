@@ -92,6 +92,7 @@ TEST_CASE("two levels, of nodes as they are given") {
     Problem<Shape> const problem(decoding_forest(ranks_per_node, {10, 60, 12, 2}),
                                  Shape{.query_heads = 4, .kv_heads = 2});
     agrees(communicator, problem, InterleavedShards{8}, ReductionAlgorithm::two_level);
+    agrees(communicator, problem, InterleavedShards{8}, ReductionAlgorithm::two_level_tree);
   }
 }
 

@@ -170,11 +170,14 @@ TEST_CASE("two levels, whatever the nodes") {
       CAPTURE(ranks);
       CAPTURE(ranks_per_node);
       auto const parts = random_parts(ranks, 7, ranks);
-      auto const found = reduce(parts, 7, ReductionAlgorithm::two_level, 8, ranks_per_node);
-      CHECK(worst_error(parts, found.parts[0]) <= 1);
-      for (Part const& part : found.parts) CHECK(part == found.parts[0]);
-      CHECK(found.moved ==
-            traffic(ReductionAlgorithm::two_level, ranks, {7 * heads, value_dim}, ranks_per_node));
+      auto const first = reduce(parts, 7, ReductionAlgorithm::two_level, 8, ranks_per_node);
+      CHECK(worst_error(parts, first.parts[0]) <= 1);
+      for (auto const algorithm :
+           {ReductionAlgorithm::two_level, ReductionAlgorithm::two_level_tree}) {
+        auto const found = reduce(parts, 7, algorithm, 8, ranks_per_node);
+        for (Part const& part : found.parts) CHECK(part == first.parts[0]);
+        CHECK(found.moved == traffic(algorithm, ranks, {7 * heads, value_dim}, ranks_per_node));
+      }
     }
 }
 

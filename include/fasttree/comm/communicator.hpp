@@ -45,8 +45,8 @@ struct Traffic {
 /// other in the same order.
 ///
 ///  - rank(), size(): the ranks are 0 to size() - 1; their order is that in which results merge.
-///  - link(): what messages cost; where links differ, those between nodes. A communicator that knows
-///    its nodes says more by a member topology() (comm/topology.hpp).
+///  - link(): what messages cost; where links differ, between nodes. A communicator that knows its
+///    nodes says more by a member topology() (comm/topology.hpp).
 ///  - plan(shape): collective; allocates and registers a Window.
 ///  - begin(window): begins an exchange, and the time until its deadline. What a rank gets must
 ///    depend on messages of all others, directly or not: then two sets of slots are enough.
@@ -55,9 +55,9 @@ struct Traffic {
 ///  - receive(window, from, slot, bytes): waits for it. What it returns is the caller's, aligned to
 ///    64 bytes, until the next exchange begins.
 ///
-/// Errors of plan, begin, send and receive: `Error` where a rank has left, has failed, or is not heard of
-/// by the deadline; from then on every call on every rank throws, but for receiving what had
-/// arrived.
+/// Errors of plan, begin, send and receive: `Error` where a rank has left, has failed, or is not
+/// heard of by the deadline; from then on every call on every rank throws, but for receiving what
+/// had arrived. A rank may learn of another's failure as late as at its own deadline.
 template <class Candidate>
 concept Communicator = requires(Candidate& communicator, Candidate const& asked,
                                 typename Candidate::Window& window, WindowShape const& shape,

@@ -25,9 +25,10 @@ enum class ReductionAlgorithm {
   max_then_sum,       ///< two all-reduces: maximum; weighted outputs and weights, as one sum
   three_all_reduces,  ///< the paper's: maximum, sum of weights, sum of weighted outputs, by trees
   ring,               ///< each row goes once around to be merged, and once more to be known
-  two_level,  ///< each merges its share of the rows in its node, then with its like in others
-  scatter,    ///< each merges its share of the heads, heads * rank / ranks on, and keeps it
-  on_rank_0   ///< each merges its share of the rows, and sends the result to rank 0
+  two_level,       ///< all_to_all in a node, one_shot between the ranks of one number in all nodes
+  two_level_tree,  ///< the same, between nodes by a tree
+  scatter,         ///< each merges its share of the heads, heads * rank / ranks on, and keeps it
+  on_rank_0        ///< each merges its share of the rows, and sends the result to rank 0
 };
 
 /// Those that leave the whole result on all ranks.
@@ -35,12 +36,12 @@ inline constexpr ReductionAlgorithm all_reduction_algorithms[] = {
     ReductionAlgorithm::one_shot,          ReductionAlgorithm::tree,
     ReductionAlgorithm::all_to_all,        ReductionAlgorithm::max_then_sum,
     ReductionAlgorithm::three_all_reduces, ReductionAlgorithm::ring,
-    ReductionAlgorithm::two_level};
+    ReductionAlgorithm::two_level,         ReductionAlgorithm::two_level_tree};
 
 constexpr char const* name(ReductionAlgorithm algorithm) {
-  constexpr char const* names[] = {"one_shot",          "tree", "all_to_all", "max_then_sum",
-                                   "three_all_reduces", "ring", "two_level",  "scatter",
-                                   "on_rank_0"};
+  constexpr char const* names[] = {"one_shot",          "tree",     "all_to_all", "max_then_sum",
+                                   "three_all_reduces", "ring",     "two_level",  "two_level_tree",
+                                   "scatter",           "on_rank_0"};
   return names[static_cast<int>(algorithm)];
 }
 
@@ -65,30 +66,54 @@ constexpr std::array<int, 3> exchanged_floats(ReductionAlgorithm algorithm, int 
 /// ceil(log2(n)), n > 0: how often n ranks can be halved.
 constexpr int halvings(int n) { return std::bit_width(static_cast<unsigned>(n) - 1); }
 
-/// What a reduction moves, all ranks together. Exact. Only two_level asks for the nodes.
+/// What a tree of n ranks moves. A block of n ranks in two halves takes n messages:
+/// T(n) = n + T(ceil(n/2)) + T(floor(n/2)).
+constexpr Traffic tree_traffic(int n, std::int64_t bytes) {
+  int const levels = halvings(n);
+  std::int64_t const messages = std::int64_t{n} * (levels + 1) - (std::int64_t{1} << levels);
+  return {levels, messages, messages * bytes};
+}
+
+constexpr bool is_two_level(ReductionAlgorithm algorithm) {
+  return algorithm == ReductionAlgorithm::two_level ||
+         algorithm == ReductionAlgorithm::two_level_tree;
+}
+
+/// What one in two levels moves between its n nodes; a node's g ranks share the rows.
+constexpr Traffic traffic_between_nodes(ReductionAlgorithm algorithm, int n, int g,
+                                        std::int64_t bytes) {
+  std::int64_t const pairs = std::int64_t{n} * (n - 1);
+  Traffic const of_one = algorithm == ReductionAlgorithm::two_level_tree
+                             ? tree_traffic(n, bytes)
+                             : Traffic{n > 1, pairs, pairs * bytes};
+  return {of_one.rounds, g * of_one.messages, of_one.bytes};
+}
+
+/// What a reduction moves, all ranks together. Exact. Only those in two levels ask for the nodes.
 constexpr Traffic traffic(ReductionAlgorithm algorithm, int ranks, ReductionSize size,
                           int ranks_per_node = 1) {
-  std::int64_t const p = ranks, levels = halvings(ranks), bytes = size.bytes();
-  // A block of n ranks in two halves takes n messages: T(n) = n + T(ceil(n/2)) + T(floor(n/2)).
-  std::int64_t const messages = p * (levels + 1) - (std::int64_t{1} << levels);
+  std::int64_t const p = ranks, bytes = size.bytes();
+  Traffic const tree = tree_traffic(ranks, bytes);
   std::int64_t const maxima = size.rows * static_cast<std::int64_t>(sizeof(float));
   switch (algorithm) {
     case ReductionAlgorithm::one_shot:
       return {ranks > 1, p * (p - 1), p * (p - 1) * bytes};
     case ReductionAlgorithm::tree:
-      return {levels, messages, messages * bytes};
+      return tree;
     case ReductionAlgorithm::all_to_all:
       return {ranks > 1 ? 2 : 0, 2 * p * (p - 1), 2 * (p - 1) * bytes};
     case ReductionAlgorithm::max_then_sum:
-      return {2 * levels, 2 * messages, messages * (bytes + maxima)};
+      return {2 * tree.rounds, 2 * tree.messages, tree.bytes + tree.messages * maxima};
     case ReductionAlgorithm::three_all_reduces:
-      return {3 * levels, 3 * messages, messages * (bytes + maxima)};
+      return {3 * tree.rounds, 3 * tree.messages, tree.bytes + tree.messages * maxima};
     case ReductionAlgorithm::ring:
       return {2 * (p - 1), 2 * p * (p - 1), 2 * (p - 1) * bytes};
-    case ReductionAlgorithm::two_level: {
-      std::int64_t const g = ranks_per_node, n = p / g;
-      return {(g > 1 ? 2 : 0) + (n > 1), 2 * p * (g - 1) + p * (n - 1),
-              (2 * n * (g - 1) + n * (n - 1)) * bytes};
+    case ReductionAlgorithm::two_level:
+    case ReductionAlgorithm::two_level_tree: {
+      int const g = ranks_per_node, n = ranks / g;
+      Traffic const between = traffic_between_nodes(algorithm, n, g, bytes);
+      return {(g > 1 ? 2 : 0) + between.rounds, 2 * p * (g - 1) + between.messages,
+              2 * n * (g - 1) * bytes + between.bytes};
     }
     case ReductionAlgorithm::scatter:
       return {ranks > 1, p * (p - 1), (p - 1) * bytes};
@@ -114,14 +139,13 @@ constexpr double price(ReductionAlgorithm algorithm, int ranks, ReductionSize si
   return price(traffic(algorithm, ranks, size), ranks, link);
 }
 
-/// The same in nodes. Of several nodes all but two_level are priced as if every link were one
-/// between nodes; comm/simulate_reduction.hpp follows each message.
+/// The same in nodes. Of several nodes all but those in two levels are priced as if every link were
+/// one between nodes; comm/simulate_reduction.hpp follows each message.
 constexpr double price(ReductionAlgorithm algorithm, Topology const& topology, ReductionSize size) {
   int const p = topology.ranks, g = topology.ranks_per_node, n = topology.nodes();
   if (n == 1) return price(traffic(algorithm, p, size, g), p, topology.within);
-  if (algorithm != ReductionAlgorithm::two_level)
-    return price(algorithm, p, size, topology.between);
-  Traffic between{1, std::int64_t{p} * (n - 1), std::int64_t{n} * (n - 1) * size.bytes()};
+  if (!is_two_level(algorithm)) return price(algorithm, p, size, topology.between);
+  Traffic const between = traffic_between_nodes(algorithm, n, g, size.bytes());
   Traffic within = traffic(algorithm, p, size, g);
   within.rounds -= between.rounds;
   within.messages -= between.messages;

@@ -3,10 +3,11 @@
 // Who sends which part of the rows to whom, in which round, and what is merged when it arrives:
 // plain data for one rank, the same for every transport and any number of rows. Every schedule
 // merges in an order that depends on the number of ranks alone, so that all ranks get the same
-// bits. All but the ring and two_level share theirs: ranks [0, p) are halved, the lower half being
-// the larger, down to single ranks; halves merge in rank order. So no number of ranks is a special
-// case, and nothing is asked of what merges but to be associative. A ring merges each row in rank
-// order from a rank of the row's own on; two_level the ranks of a node like this, then the nodes.
+// bits. All but the ring and those in two levels share theirs: ranks [0, p) are halved, the lower
+// half being the larger, down to single ranks; halves merge in rank order. So no number of ranks is
+// a special case, and nothing is asked of what merges but to be associative. A ring merges each row
+// in rank order from a rank of the row's own on; in two levels the ranks of a node merge, then the
+// nodes.
 
 #include <algorithm>
 #include <cstddef>
@@ -94,33 +95,46 @@ struct Halved {
 
 constexpr Halved halve(int begin, int end) { return {begin, begin + (end - begin + 1) / 2, end}; }
 
-/// One exchange between the halves of a block. Where the lower half has a rank more, that one hears
-/// from the last rank of the upper half, which so sends twice.
-constexpr void exchange_halves(Halved const& block, int rank, int slot, ScheduledRound& round) {
+/// Some ranks, this one among them: `first`, first + distance, ..., `count` of them.
+struct Members {
+  int first, distance, count, self;
+
+  constexpr int rank(int i) const { return first + i * distance; }
+};
+
+/// One exchange of a part between the halves of a block of members. Where the lower half has one
+/// more, that one hears from the last of the upper half, which so sends twice.
+constexpr void exchange_halves(Members const& members, Halved const& block, int slot, int part,
+                               ScheduledRound& round) {
   int const lower = block.middle - block.begin, upper = block.end - block.middle;
-  if (rank < block.middle) {
-    int const i = rank - block.begin;
-    if (i < upper) round.sends.push_back({block.middle + i, slot, 0});
-    round.receives.push_back({block.middle + std::min(i, upper - 1), slot, 0});
+  auto const send = [&](int to) { round.sends.push_back({members.rank(to), slot, part}); };
+  auto const receive = [&](int from) {
+    round.receives.push_back({members.rank(from), slot, part});
+  };
+  if (members.self < block.middle) {
+    int const i = members.self - block.begin;
+    if (i < upper) send(block.middle + i);
+    receive(block.middle + std::min(i, upper - 1));
     round.merges.push_back({own_rows, own_rows, slot});
   } else {
-    int const i = rank - block.middle;
-    round.sends.push_back({block.begin + i, slot, 0});
-    if (i == upper - 1 && lower > upper) round.sends.push_back({block.middle - 1, slot, 0});
-    round.receives.push_back({block.begin + i, slot, 0});
+    int const i = members.self - block.middle;
+    send(block.begin + i);
+    if (i == upper - 1 && lower > upper) send(block.middle - 1);
+    receive(block.begin + i);
     round.merges.push_back({own_rows, slot, own_rows});
   }
 }
 
-/// The block around the rank after so many halvings from all ranks on; the rounds are in the other
-/// direction, and a rank that comes to be alone early has nothing to do at first.
-constexpr void fill_tree_round(int rank, int ranks, int i, ScheduledRound& round) {
-  int begin = 0, end = ranks;
-  for (int depth = halvings(ranks) - 1 - i; depth > 0 && end - begin > 1; --depth) {
+/// The block around a member after so many halvings from all on; the rounds are in the other
+/// direction, and one that comes to be alone early has nothing to do at first.
+constexpr void fill_tree_round(Members const& members, int i, int first_slot, int part,
+                               ScheduledRound& round) {
+  int begin = 0, end = members.count;
+  for (int depth = halvings(end) - 1 - i; depth > 0 && end - begin > 1; --depth) {
     int const middle = halve(begin, end).middle;
-    (rank < middle ? end : begin) = middle;
+    (members.self < middle ? end : begin) = middle;
   }
-  if (end - begin > 1) exchange_halves(halve(begin, end), rank, i, round);
+  if (end - begin > 1) exchange_halves(members, halve(begin, end), first_slot + i, part, round);
 }
 
 /// The merges of the whole tree of `count` records, on the rank that has the record `own`: that of
@@ -140,15 +154,8 @@ constexpr void append_all_merges(int own, int count, int first_slot,
   if (!merges.empty()) merges.back().into = own_rows;
 }
 
-/// Some ranks, this one among them: `first`, first + distance, ..., `count` of them.
-struct Members {
-  int first, distance, count, self;
-
-  constexpr int rank(int i) const { return first + i * distance; }
-};
-
-/// Each member sends each other one the part of that one's number (or part `whole`, if that is one),
-/// and merges what it gets. Each begins with its neighbour, not all with the first.
+/// Each member sends each other one the part of that one's number, or part `whole` unless that is
+/// negative, and merges what it gets. Each begins with its neighbour, not all with the first.
 constexpr void fill_exchange_round(Members const& members, int first_slot, int whole,
                                    ScheduledRound& round) {
   for (int i = 1; i < members.count; ++i) {
@@ -184,16 +191,18 @@ constexpr void fill_ring_round(int rank, int ranks, int i, ScheduledRound& round
 }
 
 /// Within the node, then among those of one number in all nodes, then within the node again.
-constexpr void fill_two_level_round(int rank, int ranks, int ranks_per_node, int i,
+constexpr void fill_two_level_round(int rank, int ranks, int ranks_per_node, bool tree, int i,
                                     ScheduledRound& round) {
   int const node = rank / ranks_per_node, number = rank % ranks_per_node;
-  int const nodes = ranks / ranks_per_node;
+  int const nodes = ranks / ranks_per_node, first_between = ranks_per_node > 1 ? 1 : 0;
+  int const rounds_between = tree ? halvings(nodes) : nodes > 1;
   Members const own_node{node * ranks_per_node, 1, ranks_per_node, number};
-  if (ranks_per_node > 1 && i == 0) return fill_exchange_round(own_node, 0, -1, round);
-  if (nodes > 1 && i == (ranks_per_node > 1 ? 1 : 0))
-    return fill_exchange_round({number, ranks_per_node, nodes, node}, ranks_per_node, number,
-                               round);
-  fill_gather_round(own_node, ranks_per_node + nodes, true, round);
+  Members const alike{number, ranks_per_node, nodes, node};
+  if (i < first_between) return fill_exchange_round(own_node, 0, -1, round);
+  if (i >= first_between + rounds_between)
+    return fill_gather_round(own_node, ranks_per_node + nodes, true, round);
+  if (!tree) return fill_exchange_round(alike, ranks_per_node, number, round);
+  fill_tree_round(alike, i - first_between, ranks_per_node, number, round);
 }
 
 }  // namespace detail
@@ -226,9 +235,12 @@ constexpr ReductionFrame make_reduction_frame(ReductionAlgorithm algorithm, int 
       return {{{}, ranks, others, ranks, rank, rank + 1, true}, rounds};
     case ReductionAlgorithm::on_rank_0:
       return {{{}, 2 * ranks, 2 * others, ranks, 0, rank == 0 ? ranks : 0}, rounds};
-    case ReductionAlgorithm::two_level: {
+    case ReductionAlgorithm::two_level:
+    case ReductionAlgorithm::two_level_tree: {
       int const g = ranks_per_node, nodes = ranks / g;
-      return {{{}, 2 * g + nodes, 2 * (g - 1) + nodes - 1, g, 0, g}, rounds};
+      int const between =
+          algorithm == ReductionAlgorithm::two_level ? nodes - 1 : 2 * halvings(nodes);
+      return {{{}, 2 * g + nodes, 2 * (g - 1) + between, g, 0, g}, rounds};
     }
     case ReductionAlgorithm::tree:
     case ReductionAlgorithm::max_then_sum:
@@ -258,16 +270,18 @@ constexpr void fill_reduction_round(ReductionAlgorithm algorithm, int rank, int 
       return detail::fill_gather_round(all, ranks, algorithm == ReductionAlgorithm::all_to_all,
                                        round);
     case ReductionAlgorithm::two_level:
-      return detail::fill_two_level_round(rank, ranks, ranks_per_node, i, round);
+    case ReductionAlgorithm::two_level_tree:
+      return detail::fill_two_level_round(
+          rank, ranks, ranks_per_node, algorithm == ReductionAlgorithm::two_level_tree, i, round);
     case ReductionAlgorithm::tree:
     case ReductionAlgorithm::max_then_sum:
     case ReductionAlgorithm::three_all_reduces:
-      return detail::fill_tree_round(rank, ranks, i, round);
+      return detail::fill_tree_round(all, i, 0, 0, round);
   }
 }
 
-/// What `rank` does to merge over all ranks; for several all-reduces, in each of them. Only
-/// two_level asks for the nodes.
+/// What `rank` does to merge over all ranks; for several all-reduces, in each of them. Only those
+/// in two levels ask for the nodes.
 /// Errors: `Error` on a rank out of range, and on nodes that are not all alike. Time: linear in its
 /// messages.
 constexpr ReductionSchedule make_reduction_schedule(ReductionAlgorithm algorithm, int rank,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where ranks are: in nodes, of equally many ranks that are numbered one node after the other. Links
-// within a node are faster than those between nodes, and what algorithms cost depends on which they
-// use. Ranks whose nodes are not like this count as one node each.
+// Where ranks are: in nodes, of equally many ranks that are numbered one node after the other.
+// Links within a node are faster than those between nodes, and what algorithms cost depends on
+// which they use. Ranks whose nodes are not like this count as one node each.
 
 #include <algorithm>
 #include <cstddef>
