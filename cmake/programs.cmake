@@ -115,9 +115,9 @@ function(fasttree_set_mpi_test_properties test ranks)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${fasttree_mpi_environment})
 endfunction()
 
-# In the place of a test that needs MPI.
+# In the place of a test that needs MPI, or that of someone.
 function(fasttree_skip_without_mpi test)
-  add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -E echo "skipped: CMake found no MPI")
+  add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -E echo "skipped: CMake found no ${ARGN}MPI")
   set_tests_properties(${test} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped")
 endfunction()
 

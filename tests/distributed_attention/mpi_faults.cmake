@@ -9,6 +9,14 @@ elseif(NOT "SERIAL" IN_LIST Kokkos_DEVICES OR "CUDA" IN_LIST Kokkos_DEVICES)
   return()
 endif()
 
+# Others, MPICH's among them, end the ranks that are to find out that one is dead.
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version
+  OUTPUT_VARIABLE version ERROR_VARIABLE version RESULT_VARIABLE failed)
+if(NOT version MATCHES "Open MPI|OpenRTE")
+  fasttree_skip_without_mpi(distributed_attention.mpi_faults "Open ")
+  return()
+endif()
+
 add_executable(distributed_attention.mpi_faults distributed_attention/mpi_faults.cpp)
 target_link_libraries(distributed_attention.mpi_faults PRIVATE
   fasttree_program fasttree_warnings fasttree::mpi)

@@ -176,7 +176,7 @@ struct EndMpiWindow {
     MpiGroup& group = *window->group;
     bool idle = true;
     if (mpi_runs()) {
-      group.until = MpiGroup::Clock::now();
+      auto const until = std::exchange(group.until, MpiGroup::Clock::now());
       if (group.failure.empty()) group.until += group.deadline;
       try {
         for (MPI_Request& request : window->requests) idle = group.completes(request) && idle;
@@ -184,6 +184,7 @@ struct EndMpiWindow {
       } catch (Error const&) {
         idle = false;
       }
+      group.until = until;
     }
     if (!idle) return keep_until_exit(window);
     delete window;
