@@ -10,7 +10,12 @@
 #   fasttree_ranks_test(stages/reduce_shards.cpp)
 #                                           one program and one ctest, on Kokkos::Serial: its ranks are
 #                                           threads that all launch kernels. Nothing without Serial
+#   fasttree_mpi_test(comm/mpi_communicator.cpp RANKS 1 2 3)
+#                                           one program on Kokkos::Serial, and one ctest for each number of
+#                                           ranks, comm.mpi_communicator.3; skipped without MPI
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
+#   fasttree_mpi_example(ranks_mpi.cpp RANKS 3)
+#                                           the same on so many ranks; skipped without MPI
 #   fasttree_benchmark(planning.cpp)        one program, and one ctest that runs every case of it once
 
 option(FASTTREE_NATIVE "Build tests, examples and benchmarks for this machine's processor" OFF)
@@ -97,12 +102,65 @@ function(fasttree_ranks_test source)
   target_compile_definitions(${name} PRIVATE FASTTREE_TEST_SPACE=Kokkos::Serial)
 endfunction()
 
+# More ranks than cores, by any user; each rank on all cores. What Open MPI asks for, by environment, so
+# that other MPIs do not mind; and it leaks.
+set(fasttree_mpi_environment
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+  OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+  ASAN_OPTIONS=detect_leaks=0)
+
+function(fasttree_set_mpi_test_properties test ranks)
+  fasttree_set_test_properties(${test})
+  set_tests_properties(${test} PROPERTIES PROCESSORS ${ranks})
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${fasttree_mpi_environment})
+endfunction()
+
+# In the place of a test that needs MPI, or that of someone.
+function(fasttree_skip_without_mpi test)
+  add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -E echo "skipped: CMake found no ${ARGN}MPI")
+  set_tests_properties(${test} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped")
+endfunction()
+
+function(fasttree_mpi_test source)
+  cmake_parse_arguments(PARSE_ARGV 1 this "" "" "RANKS")
+  fasttree_test_name(${source} name)
+  if(NOT TARGET fasttree::mpi)
+    fasttree_skip_without_mpi(${name})
+    return()
+  elseif(NOT "SERIAL" IN_LIST Kokkos_DEVICES OR "CUDA" IN_LIST Kokkos_DEVICES)
+    return()
+  endif()
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE
+    fasttree_program fasttree_warnings fasttree_test_main fasttree::mpi)
+  target_compile_definitions(${name} PRIVATE FASTTREE_TEST_SPACE=Kokkos::Serial)
+  foreach(ranks IN LISTS this_RANKS)
+    add_test(NAME ${name}.${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+      ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${name}> ${MPIEXEC_POSTFLAGS})
+    fasttree_set_mpi_test_properties(${name}.${ranks} ${ranks})
+  endforeach()
+endfunction()
+
 function(fasttree_example source)
   fasttree_test_name(${source} name)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE fasttree_program)
   add_test(NAME example.${name} COMMAND ${name} ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   fasttree_set_test_properties(example.${name})
+endfunction()
+
+function(fasttree_mpi_example source)
+  cmake_parse_arguments(PARSE_ARGV 1 this "" "RANKS" "")
+  fasttree_test_name(${source} name)
+  if(NOT TARGET fasttree::mpi)
+    fasttree_skip_without_mpi(example.${name})
+    return()
+  endif()
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE fasttree_program fasttree::mpi)
+  add_test(NAME example.${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${this_RANKS}
+    ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${name}> ${MPIEXEC_POSTFLAGS})
+  fasttree_set_mpi_test_properties(example.${name} ${this_RANKS})
 endfunction()
 
 function(fasttree_benchmark source)

@@ -22,6 +22,8 @@ missing_packages() {
       pip) package="python3-pip python3-setuptools" ;;
       doctest/doctest.h) package=doctest-dev ;;
       benchmark/benchmark.h) package=libbenchmark-dev ;;
+      mpicxx) package=libopenmpi-dev ;;
+      mpirun) package=openmpi-bin ;;
       clang++) package=clang ;;
       clang-openmp) package=libomp-dev ;;
       *) package=$thing ;;

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fasttree/comm/explain_reduction.hpp>
 #include <fasttree/comm/self_communicator.hpp>
 #include <fasttree/stages/reduce_shards.hpp>
 #include <fasttree/tree/shard_tree.hpp>
@@ -47,14 +48,15 @@ auto make_distributed_plan(Space const& space, Comm& communicator, PrefixTree co
       plan_reduction(space, communicator, shard.queries(), shape.query_heads, ValueDim, algorithm)};
 }
 
-/// The same with the algorithm that is cheapest on the communicator's links.
+/// The same with the algorithm that is cheapest on the communicator's links; explain_reduction(
+/// topology_of(communicator), size) has all prices.
 template <class Space, Communicator Comm, Element E, int HeadDim, int ValueDim>
 auto make_distributed_plan(Space const& space, Comm& communicator, PrefixTree const& shard,
                            AttentionShape<E, HeadDim, ValueDim> const& shape) {
   validate("make_distributed_plan", shape);
   ReductionSize const size{std::int64_t{1} * shard.queries() * shape.query_heads, ValueDim};
   return make_distributed_plan(space, communicator, shard, shape,
-                               cheapest(communicator.size(), size, communicator.link()));
+                               cheapest(topology_of(communicator), size));
 }
 
 namespace detail {
@@ -103,7 +105,9 @@ void distributed_attention(Space const& space, Comm& communicator,
 /// \param output        (tree.queries(), query_heads, value_dim), any strides, float or 16 bits
 /// \param workspace     of make_workspace(space, plan.attention)
 ///
-/// The result of tree_attention over the whole tree, up to rounding; the same bits on all ranks.
+/// The result of tree_attention over the whole tree, up to rounding; the same bits on all ranks. By
+/// the algorithms `scatter` and `on_rank_0` a rank gets its heads, or rank 0 all, and nothing else
+/// of the output is touched.
 /// Does not allocate; waits and fences as reduce_shards does. Errors: those of tree_attention and
 /// of the communicator; after one of this rank's alone the others get theirs at the deadline, or
 /// when its communicator ends.

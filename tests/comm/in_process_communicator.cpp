@@ -193,6 +193,10 @@ TEST_CASE("run_in_process throws what was thrown first") {
 
 TEST_CASE("what is refused") {
   CHECK_THROWS_WITH_AS(
+      make_in_process_communicators(6, 1s, {}, 4),
+      "fasttree::make_in_process_communicators: ranks_per_node: expected a divisor of 6, found 4",
+      Error);
+  CHECK_THROWS_WITH_AS(
       make_in_process_communicators(0, 1s),
       "fasttree::make_in_process_communicators: ranks: expected a positive number, found 0", Error);
   CHECK_THROWS_WITH_AS(

@@ -28,10 +28,10 @@ struct Rank {
   std::int64_t sent = 0;
 };
 
-std::vector<Rank> ranks_of(ReductionAlgorithm algorithm, int count) {
+std::vector<Rank> ranks_of(ReductionAlgorithm algorithm, int count, int ranks_per_node = 1) {
   std::vector<Rank> ranks(count);
   for (int i = 0; i < count; ++i) {
-    ranks[i].schedule = make_reduction_schedule(algorithm, i, count);
+    ranks[i].schedule = make_reduction_schedule(algorithm, i, count, ranks_per_node);
     ranks[i].own.assign(ranks[i].schedule.parts, std::to_string(i));
   }
   return ranks;
@@ -48,8 +48,11 @@ void send(std::vector<Rank>& ranks, int from, ScheduledMessage const& message) {
 void arrive(Rank& rank, ScheduledRound const& round) {
   if (round.receives.empty()) return;
   std::string& own = rank.own[round.receives[0].part];
-  for (auto const& message : round.receives) REQUIRE(rank.slots.count(message.slot) == 1);
-  if (round.replaces) own = rank.slots[round.receives[0].slot];
+  for (auto const& message : round.receives) {
+    REQUIRE(rank.slots.count(message.slot) == 1);
+    CHECK((round.replaces || message.part == round.receives[0].part));
+    if (round.replaces) rank.own[message.part] = rank.slots[message.slot];
+  }
   auto const at = [&](int place) -> std::string& {
     return place == ScheduledMerge::own ? own : rank.slots[place];
   };
@@ -85,12 +88,25 @@ std::vector<int> leaves(std::string formula) {
   return found;
 }
 
+int all_reduces(ReductionAlgorithm algorithm) {
+  if (algorithm == ReductionAlgorithm::three_all_reduces) return 3;
+  return algorithm == ReductionAlgorithm::max_then_sum ? 2 : 1;
+}
+
 constexpr ReductionSize size{.rows = 960, .value_dim = 64};
 static_assert(size.bytes() == 960 * 65 * 4);
 static_assert(traffic(ReductionAlgorithm::tree, 8, size) == Traffic{3, 24, 24 * size.bytes()});
 static_assert(traffic(ReductionAlgorithm::tree, 3, size) == Traffic{2, 5, 5 * size.bytes()});
 static_assert(traffic(ReductionAlgorithm::one_shot, 5, size) == Traffic{1, 20, 20 * size.bytes()});
 static_assert(traffic(ReductionAlgorithm::ring, 4, size) == Traffic{6, 24, 6 * size.bytes()});
+static_assert(traffic(ReductionAlgorithm::all_to_all, 4, size) == Traffic{2, 24, 6 * size.bytes()});
+static_assert(traffic(ReductionAlgorithm::scatter, 4, size) == Traffic{1, 12, 3 * size.bytes()});
+static_assert(traffic(ReductionAlgorithm::on_rank_0, 4, size) ==
+              Traffic{2, 15, 3 * size.bytes() + size.bytes() * 3 / 4});
+static_assert(traffic(ReductionAlgorithm::max_then_sum, 8, size) ==
+              Traffic{6, 48, 24 * (size.bytes() + 960 * 4)});
+static_assert(traffic(ReductionAlgorithm::three_all_reduces, 8, size) ==
+              Traffic{9, 72, 24 * (size.bytes() + 960 * 4)});
 static_assert(make_reduction_schedule(ReductionAlgorithm::tree, 4, 7).rounds.size() == 3);
 static_assert(halvings(1) == 0 && halvings(2) == 1 && halvings(5) == 3 && halvings(4096) == 12);
 
@@ -117,20 +133,121 @@ TEST_CASE("every schedule merges all ranks once, in the same order on all of the
       std::int64_t sent = 0;
       for (Rank const& rank : ranks) sent += rank.sent;
       Traffic const expected = traffic(algorithm, count, size);
-      int const times = algorithm == ReductionAlgorithm::three_all_reduces ? 3 : 1;
+      int const times = all_reduces(algorithm);
       CHECK(static_cast<std::int64_t>(rounds) * times == expected.rounds);
       CHECK(sent * times == expected.messages);
+      for (Rank const& rank : ranks) CHECK(rank.sent <= rank.schedule.sends);
     }
 }
 
-TEST_CASE("one_shot and tree merge alike") {
+TEST_CASE("all but the ring merge alike, and each rank keeps what it has the result of") {
   for (int count = 1; count <= 64; ++count) {
-    auto one_shot = ranks_of(ReductionAlgorithm::one_shot, count);
+    CAPTURE(count);
     auto tree = ranks_of(ReductionAlgorithm::tree, count);
-    carry_out(one_shot);
     carry_out(tree);
-    CHECK(one_shot[0].own == tree[0].own);
+    for (ReductionAlgorithm const algorithm :
+         {ReductionAlgorithm::one_shot, ReductionAlgorithm::all_to_all, ReductionAlgorithm::scatter,
+          ReductionAlgorithm::on_rank_0}) {
+      CAPTURE(name(algorithm));
+      auto ranks = ranks_of(algorithm, count);
+      std::size_t const rounds = carry_out(ranks);
+      Traffic moved{.rounds = static_cast<std::int64_t>(rounds)};
+      std::vector<int> keepers(ranks[0].schedule.parts, 0);
+      bool alike = true;
+      for (Rank const& rank : ranks) {
+        CHECK(rank.sent <= rank.schedule.sends);
+        moved.messages += rank.sent;
+        for (int part = rank.schedule.kept_begin; part < rank.schedule.kept_end; ++part) {
+          alike = alike && rank.own[part] == tree[0].own[0];
+          ++keepers[part];
+        }
+      }
+      CHECK(alike);
+      bool const elsewhere =
+          algorithm == ReductionAlgorithm::scatter || algorithm == ReductionAlgorithm::on_rank_0;
+      CHECK(std::ranges::count(keepers, elsewhere ? 1 : count) == std::ssize(keepers));
+      Traffic const expected = traffic(algorithm, count, size);
+      CHECK(moved.rounds == expected.rounds);
+      CHECK(moved.messages == expected.messages);
+    }
   }
+}
+
+TEST_CASE("two levels merge a node's ranks, then the nodes, in the same order on all ranks") {
+  for (ReductionAlgorithm const algorithm :
+       {ReductionAlgorithm::two_level, ReductionAlgorithm::two_level_tree})
+    for (int count = 1; count <= 64; ++count)
+      for (int ranks_per_node = 1; ranks_per_node <= count; ++ranks_per_node) {
+        if (count % ranks_per_node != 0) continue;
+        CAPTURE(count);
+        CAPTURE(ranks_per_node);
+        auto ranks = ranks_of(algorithm, count, ranks_per_node);
+        Traffic moved{.rounds = static_cast<std::int64_t>(carry_out(ranks))};
+        std::string const merged = ranks[0].own[0];
+        bool alike = true;
+        for (Rank const& rank : ranks) {
+          moved.messages += rank.sent;
+          CHECK(rank.sent <= rank.schedule.sends);
+          for (std::string const& part : rank.own) alike = alike && part == merged;
+        }
+        CHECK(alike);
+        std::vector<int> const found = leaves(merged);
+        CHECK(std::ssize(found) == count);
+        CHECK(std::ranges::is_sorted(found));
+        Traffic const expected = traffic(algorithm, count, size, ranks_per_node);
+        CHECK(moved.rounds == expected.rounds);
+        CHECK(moved.messages == expected.messages);
+        auto const power_of_two = [](int n) { return (n & (n - 1)) == 0; };
+        if (!power_of_two(count)) continue;  // where blocks of ranks are nodes
+        auto tree = ranks_of(ReductionAlgorithm::tree, count);
+        carry_out(tree);
+        CHECK(merged == tree[0].own[0]);
+      }
+}
+
+TEST_CASE("parts are all rows, and of scatter whole heads") {
+  for (int const count : {1, 2, 3, 7, 8, 40})
+    for (ReducedRows const rows : {ReducedRows{6, 0}, ReducedRows{1, 5}, ReducedRows{32, 3}}) {
+      for (ReductionAlgorithm const algorithm :
+           {ReductionAlgorithm::all_to_all, ReductionAlgorithm::scatter}) {
+        auto const schedule = make_reduction_schedule(algorithm, 0, count);
+        std::int64_t end = 0, largest = 0;
+        for (int part = 0; part < schedule.parts; ++part) {
+          RowRange const range = schedule.part(part, rows);
+          CHECK(range.begin == end);
+          end = range.end;
+          largest = std::max(largest, range.size());
+          if (algorithm == ReductionAlgorithm::scatter && rows.queries > 0)
+            CHECK(range.size() % rows.queries == 0);
+        }
+        CHECK(end == rows.count());
+        CHECK(largest == schedule.part_size(rows));
+      }
+    }
+}
+
+TEST_CASE("to 4096 ranks, by counts") {
+  for (int const count : {65, 100, 127, 128, 129, 1000, 1023, 1024, 1025, 4095, 4096})
+    for (ReductionAlgorithm const algorithm :
+         {ReductionAlgorithm::one_shot, ReductionAlgorithm::tree, ReductionAlgorithm::all_to_all,
+          ReductionAlgorithm::ring, ReductionAlgorithm::scatter}) {
+      CAPTURE(count);
+      CAPTURE(name(algorithm));
+      bool const tree = algorithm == ReductionAlgorithm::tree;  // of the others all ranks are alike
+      std::int64_t sent = 0, received = 0, rounds = 0;
+      for (int rank = tree ? 0 : count / 3; rank < (tree ? count : count / 3 + 1); ++rank) {
+        auto const schedule = make_reduction_schedule(algorithm, rank, count);
+        rounds = std::max(rounds, static_cast<std::int64_t>(schedule.rounds.size()));
+        for (ScheduledRound const& round : schedule.rounds) {
+          sent += std::ssize(round.sends);
+          received += std::ssize(round.receives);
+        }
+      }
+      Traffic const expected = traffic(algorithm, count, size);
+      CHECK(sent * (tree ? 1 : count) == expected.messages);
+      CHECK(received == sent);
+      CHECK(rounds == expected.rounds);
+    }
 }
 
 TEST_CASE("a tree of any number of ranks sends at most two messages of a rank in a round") {
@@ -147,10 +264,11 @@ TEST_CASE("a tree of any number of ranks sends at most two messages of a rank in
 
 TEST_CASE("the price decides: rounds where messages are short, bytes where they are long") {
   LinkCosts const link{.latency = 2, .rate = 10e3};
-  CHECK(price(ReductionAlgorithm::tree, 8, {0, 64}, link) == 6);
+  CHECK(price(ReductionAlgorithm::tree, 8, {0, 64}, {2, 10e3, 0}) == 6);
+  CHECK(price(ReductionAlgorithm::tree, 8, {0, 64}, {2, 10e3, 1}) == 9);
   CHECK(cheapest(8, {1, 128}, link) == ReductionAlgorithm::one_shot);
   CHECK(cheapest(8, {1 << 10, 128}, link) != ReductionAlgorithm::one_shot);
-  CHECK(cheapest(8, {1 << 20, 128}, link) == ReductionAlgorithm::ring);
+  CHECK(cheapest(8, {1 << 20, 128}, link) == ReductionAlgorithm::all_to_all);
   CHECK(cheapest(1024, {32, 128}, link) == ReductionAlgorithm::tree);
 }
 

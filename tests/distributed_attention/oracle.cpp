@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "support/ranks.hpp"
@@ -17,13 +18,6 @@ namespace {
 
 using namespace fasttree;
 using namespace fasttree::test;
-
-/// A random forest of decoding requests.
-Forest decoding_forest(std::uint64_t seed, ForestSize const& size) {
-  Forest forest = random_forest(seed, size);
-  for (Request& request : forest.requests) request.query_length = std::min(1, request.query_length);
-  return forest;
-}
 
 template <class Written>
 bool same_bits(Result<Written> const& a, Result<Written> const& b) {
@@ -69,8 +63,10 @@ TEST_CASE("uneven shares and ranks without keys") {
                                  Shape{.query_heads = 3, .kv_heads = 1}, seed);
     int const shares[][5] = {{0, 0, 1, 0, 0}, {0, 7, 1, 0, 2}, {1, 0, 0, 0, 1000}};
     for (auto const& of : shares)
-      agrees(problem, ContiguousShards{of}, 5, all_reduction_algorithms[seed % 4]);
-    agrees<half>(problem, InterleavedShards{1000}, 4, all_reduction_algorithms[seed % 4]);
+      agrees(problem, ContiguousShards{of}, 5,
+             all_reduction_algorithms[seed % std::size(all_reduction_algorithms)]);
+    agrees<half>(problem, InterleavedShards{1000}, 4,
+                 all_reduction_algorithms[seed % std::size(all_reduction_algorithms)]);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -89,11 +90,11 @@ struct Reduced {
 
 /// Reduces twice on one plan, and keeps the second.
 Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm algorithm,
-               int planned_queries) {
+               int planned_queries, int ranks_per_node = 0) {
   int const ranks = static_cast<int>(parts.size());
   Reduced reduced{std::vector<Part>(ranks, Part(queries)), {}};
   std::vector<Traffic> moved(ranks);
-  run_in_process(Space{}, ranks, long_deadline, [&](InProcessCommunicator& communicator) {
+  auto const body = [&](InProcessCommunicator& communicator) {
     int const rank = communicator.rank();
     auto reduction =
         plan_reduction(Space{}, communicator, planned_queries, heads, value_dim, algorithm);
@@ -103,7 +104,8 @@ Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm a
                     results_in(reduced.parts[rank], queries));
     }
     moved[rank] = communicator.traffic();
-  });
+  };
+  run_in_process(Space{}, ranks, long_deadline, body, ranks_per_node);
   for (Traffic const& one : moved) {
     reduced.moved.rounds = std::max(reduced.moved.rounds, one.rounds / 2);
     reduced.moved.messages += one.messages / 2;
@@ -152,21 +154,93 @@ TEST_CASE("every algorithm merges partial results of any number of ranks, to one
     }
 }
 
-TEST_CASE("one_shot and tree give the same bits") {
+TEST_CASE("one_shot, tree and all_to_all give the same bits") {
   for (int const ranks : {2, 3, 6, 7, 8}) {
     auto const parts = random_parts(ranks, 40, ranks);
-    CHECK(reduce(parts, 40, ReductionAlgorithm::one_shot, 40).parts[0] ==
-          reduce(parts, 40, ReductionAlgorithm::tree, 40).parts[0]);
+    auto const tree = reduce(parts, 40, ReductionAlgorithm::tree, 40);
+    CHECK(reduce(parts, 40, ReductionAlgorithm::one_shot, 40).parts[0] == tree.parts[0]);
+    CHECK(reduce(parts, 40, ReductionAlgorithm::all_to_all, 40).parts[0] == tree.parts[0]);
+  }
+}
+
+TEST_CASE("two levels, whatever the nodes") {
+  for (int const ranks : {1, 4, 6, 8, 12})
+    for (int const ranks_per_node : {1, 2, 3, 4, 6}) {
+      if (ranks % ranks_per_node != 0) continue;
+      CAPTURE(ranks);
+      CAPTURE(ranks_per_node);
+      auto const parts = random_parts(ranks, 7, ranks);
+      auto const first = reduce(parts, 7, ReductionAlgorithm::two_level, 8, ranks_per_node);
+      CHECK(worst_error(parts, first.parts[0]) <= 1);
+      for (auto const algorithm :
+           {ReductionAlgorithm::two_level, ReductionAlgorithm::two_level_tree}) {
+        auto const found = reduce(parts, 7, algorithm, 8, ranks_per_node);
+        for (Part const& part : found.parts) CHECK(part == first.parts[0]);
+        CHECK(found.moved == traffic(algorithm, ranks, {7 * heads, value_dim}, ranks_per_node));
+      }
+    }
+}
+
+TEST_CASE("of results that lie elsewhere a rank gets its own, in the same bits, and no more") {
+  for (int const ranks : {1, 2, 3, 5, 8})
+    for (int const queries : {1, 6}) {
+      CAPTURE(ranks);
+      CAPTURE(queries);
+      auto const parts = random_parts(ranks, queries, ranks);
+      Part const whole = reduce(parts, queries, ReductionAlgorithm::tree, queries).parts[0];
+      auto const scattered = reduce(parts, queries, ReductionAlgorithm::scatter, queries + 1);
+      auto const on_rank_0 = reduce(parts, queries, ReductionAlgorithm::on_rank_0, queries);
+      for (int rank = 0; rank < ranks; ++rank) {
+        Part expected(queries);  // 0 where nothing is written
+        if (rank == 0) expected = whole;
+        CHECK(on_rank_0.parts[rank] == expected);
+        expected = Part(queries);
+        for (int query = 0; query < queries; ++query)
+          for (int head = heads * rank / ranks; head < heads * (rank + 1) / ranks; ++head) {
+            int const row = query * heads + head;
+            expected.log_sum_exps[row] = whole.log_sum_exps[row];
+            for (int i = row * value_dim; i < (row + 1) * value_dim; ++i)
+              expected.outputs[i] = whole.outputs[i];
+          }
+        CHECK(scattered.parts[rank] == expected);
+      }
+    }
+}
+
+TEST_CASE("infinite log-sum-exps: one is all there is, of two nothing is known") {
+  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+    CAPTURE(name(algorithm));
+    auto parts = random_parts(5, 2, 7);
+    for (Part& part : parts)
+      for (int row = 0; row < 3; ++row) part.log_sum_exps[row] = -infinity;
+    parts[3].log_sum_exps[0] = infinity;  // alone
+    parts[1].log_sum_exps[1] = 4;         // beside another
+    parts[3].log_sum_exps[1] = infinity;
+    parts[3].log_sum_exps[2] = parts[4].log_sum_exps[2] = infinity;
+    for (Part& part : parts)
+      for (int i = 0; i < 3 * value_dim; ++i) part.outputs[i] = static_cast<float>(i);
+    parts[1].outputs[value_dim] = std::numeric_limits<float>::quiet_NaN();  // of weight 0
+    for (Part const& found : reduce(parts, 2, algorithm, 2).parts) {
+      CHECK(found.log_sum_exps[0] == infinity);
+      CHECK(found.log_sum_exps[1] == infinity);
+      CHECK(std::isnan(found.log_sum_exps[2]));
+      for (int i = 0; i < 2 * value_dim; ++i) CHECK(found.outputs[i] == static_cast<float>(i));
+      for (int i = 2 * value_dim; i < 3 * value_dim; ++i) CHECK(std::isnan(found.outputs[i]));
+    }
   }
 }
 
 TEST_CASE("what is moved is what the formulas say, for 1 to 64 ranks") {
+  std::vector<ReductionAlgorithm> all(std::begin(all_reduction_algorithms),
+                                      std::end(all_reduction_algorithms));
+  all.push_back(ReductionAlgorithm::scatter);
+  all.push_back(ReductionAlgorithm::on_rank_0);
   for (int ranks = 1; ranks <= 64; ++ranks)
-    for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+    for (ReductionAlgorithm const algorithm : all) {
       CAPTURE(ranks);
       CAPTURE(name(algorithm));
       auto const reduced = reduce(random_parts(ranks, 2, ranks), 2, algorithm, 2);
-      CHECK(reduced.moved == traffic(algorithm, ranks, {2 * heads, value_dim}));
+      CHECK(reduced.moved == traffic(algorithm, ranks, {2 * heads, value_dim}, ranks));
     }
 }
 

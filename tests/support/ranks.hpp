@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A problem over ranks that are threads: each rank's shard, with a cache that holds the rank's keys
-// and nan elsewhere, and attention on all ranks at once. Arrays are made and read by one thread.
+// A problem over ranks: each rank's shard, with a cache that holds the rank's keys and nan
+// elsewhere, and attention on all ranks at once where these are threads. Arrays are made and read
+// by one thread.
 
 #include <algorithm>
 #include <chrono>
@@ -41,7 +42,27 @@ P shard_problem(P const& problem, Policy const& policy, ShardOf of) {
   return local;
 }
 
-/// The result on each rank of attention over the shards, with as many calls on one plan as asked.
+/// A random forest of decoding requests.
+inline Forest decoding_forest(std::uint64_t seed, ForestSize const& size) {
+  Forest forest = random_forest(seed, size);
+  for (Request& request : forest.requests) request.query_length = std::min(1, request.query_length);
+  return forest;
+}
+
+/// What each rank does: attention over its shard, with as many calls on one plan as asked.
+template <class Comm, class P, class Cache, class Array>
+void attend(Comm& communicator, P const& local, Cache const& cache, Array const& array,
+            ReductionAlgorithm algorithm, int calls) {
+  Space const space{};
+  auto plan = make_distributed_plan(space, communicator, local.tree, local.shape, algorithm);
+  auto const workspace = make_workspace(space, plan.attention);
+  for (int i = 0; i < calls; ++i)
+    distributed_attention(space, communicator, plan, array.queries, cache, array.outputs,
+                          array.log_sum_exps, workspace);
+  space.fence();
+}
+
+/// The result of it on each of so many threads.
 template <class Written = float, class P, class Policy>
 std::vector<Result<Written>> attend_on_ranks(P const& problem, Policy const& policy, int ranks,
                                              ReductionAlgorithm algorithm, int calls = 1) {
@@ -55,16 +76,8 @@ std::vector<Result<Written>> attend_on_ranks(P const& problem, Policy const& pol
     arrays.emplace_back(problem, Layout<3>{{1, 0, 2}, rank % 2}, Layout<2>{{1, 0}, rank % 2});
   }
   run_in_process(Space{}, ranks, long_deadline, [&](InProcessCommunicator& communicator) {
-    Space const space{};
     int const rank = communicator.rank();
-    auto const& array = arrays[rank];
-    auto plan =
-        make_distributed_plan(space, communicator, locals[rank].tree, problem.shape, algorithm);
-    auto const workspace = make_workspace(space, plan.attention);
-    for (int i = 0; i < calls; ++i)
-      distributed_attention(space, communicator, plan, array.queries, caches[rank].cache,
-                            array.outputs, array.log_sum_exps, workspace);
-    space.fence();
+    attend(communicator, locals[rank], caches[rank].cache, arrays[rank], algorithm, calls);
   });
   std::vector<Result<Written>> results;
   for (auto const& array : arrays) results.push_back(array.read());

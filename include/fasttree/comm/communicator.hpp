@@ -13,19 +13,22 @@
 namespace fasttree {
 
 /// The memory in which a rank receives: slots of one size, one for each message that it gets in one
-/// exchange. Ranks agree on all of it.
+/// exchange; and how many messages a rank sends in one at most. Ranks agree on all of it.
 struct WindowShape {
   int slots = 0;
   std::size_t slot_bytes = 0;
+  int sends = 0;
   std::uint64_t purpose = 0;  ///< any number on which ranks have to agree as well
 
   friend constexpr bool operator==(WindowShape const&, WindowShape const&) = default;
 };
 
-/// What a message costs: us until it arrives, and bytes per us that a rank sends.
+/// What messages cost: us until one arrives, bytes per us that a rank sends, and us for which each
+/// keeps it from sending others.
 struct LinkCosts {
   double latency = 1;
   double rate = 10e3;
+  double message = 0.1;
 };
 
 /// What an exchange moves. A round is to send messages and then to wait for some; the rounds of an
@@ -42,6 +45,8 @@ struct Traffic {
 /// other in the same order.
 ///
 ///  - rank(), size(): the ranks are 0 to size() - 1; their order is that in which results merge.
+///  - link(): what messages cost; where links differ, between nodes. A communicator that knows its
+///    nodes says more by a member topology() (comm/topology.hpp).
 ///  - plan(shape): collective; allocates and registers a Window.
 ///  - begin(window): begins an exchange, and the time until its deadline. What a rank gets must
 ///    depend on messages of all others, directly or not: then two sets of slots are enough.
@@ -50,9 +55,9 @@ struct Traffic {
 ///  - receive(window, from, slot, bytes): waits for it. What it returns is the caller's, aligned to
 ///    64 bytes, until the next exchange begins.
 ///
-/// Errors of all but rank and size: `Error` where a rank has left, has failed, or is not heard of
-/// by the deadline; from then on every call on every rank throws, but for receiving what had
-/// arrived.
+/// Errors of plan, begin, send and receive: `Error` where a rank has left, has failed, or is not
+/// heard of by the deadline; from then on every call on every rank throws, but for receiving what
+/// had arrived. A rank may learn of another's failure as late as at its own deadline.
 template <class Candidate>
 concept Communicator = requires(Candidate& communicator, Candidate const& asked,
                                 typename Candidate::Window& window, WindowShape const& shape,

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <fasttree/comm/communicator.hpp>
+#include <fasttree/comm/topology.hpp>
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/integers.hpp>
 #include <fasttree/core/kokkos.hpp>
@@ -108,7 +109,8 @@ class InProcessCommunicator {
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
   LinkCosts link() const { return link_; }
-  /// What this rank has sent since it exists, and its rounds.
+  Topology topology() const { return {size(), ranks_per_node_, link_, link_}; }
+  /// What this rank has sent since it exists, and how often it began to after it had received.
   Traffic const& traffic() const { return traffic_; }
 
   /// Takes the rank out of the group, as its end does: it sends nothing more.
@@ -175,6 +177,7 @@ class InProcessCommunicator {
             "no more than slot_bytes", message.size());
     if (!message.empty())
       std::memcpy(windows.slot(to, window.exchange_, slot), message.data(), message.size());
+    if (!has_sent_) ++traffic_.rounds;
     ++traffic_.messages;
     traffic_.bytes += static_cast<std::int64_t>(message.size());
     has_sent_ = true;
@@ -194,18 +197,22 @@ class InProcessCommunicator {
     if (arrival.bytes != bytes)
       group_->give_up("message of " + of(from), std::to_string(bytes) + " bytes",
                       std::to_string(arrival.bytes));
-    if (has_sent_) ++traffic_.rounds;
     has_sent_ = false;
     return {windows.slot(rank_, window.exchange_, slot), bytes};
   }
 
  private:
   friend std::vector<InProcessCommunicator> make_in_process_communicators(
-      int ranks, std::chrono::nanoseconds deadline, LinkCosts const& link);
+      int ranks, std::chrono::nanoseconds deadline, LinkCosts const& link, int ranks_per_node);
 
   InProcessCommunicator(std::shared_ptr<detail::InProcessGroup> group, int rank,
-                        std::chrono::nanoseconds deadline, LinkCosts const& link)
-      : group_(std::move(group)), rank_(rank), deadline_(deadline), link_(link) {}
+                        std::chrono::nanoseconds deadline, LinkCosts const& link,
+                        int ranks_per_node)
+      : group_(std::move(group)),
+        rank_(rank),
+        deadline_(deadline),
+        link_(link),
+        ranks_per_node_(ranks_per_node) {}
 
   static constexpr char const* has_left = "that it has left";
   static std::string of(int rank) { return "rank " + std::to_string(rank); }
@@ -237,6 +244,7 @@ class InProcessCommunicator {
   int rank_;
   std::chrono::nanoseconds deadline_;
   LinkCosts link_;
+  int ranks_per_node_;
   std::chrono::steady_clock::time_point until_{};
   std::size_t plans_ = 0;
   Traffic traffic_;
@@ -249,18 +257,23 @@ static_assert(Communicator<InProcessCommunicator>);
 ///
 /// \param deadline  most that any of their calls takes: plan, begin, and from begin on all receives
 /// \param link      what algorithms are priced by; a guess unless it is given
+/// \param ranks_per_node  as algorithms see it (a NUMA node, say); 0 for one node
 ///
-/// Errors: `Error` unless there are ranks and time.
+/// Errors: `Error` unless there are ranks and time, and nodes of equally many ranks.
 inline std::vector<InProcessCommunicator> make_in_process_communicators(
-    int ranks, std::chrono::nanoseconds deadline, LinkCosts const& link = {}) {
+    int ranks, std::chrono::nanoseconds deadline, LinkCosts const& link = {},
+    int ranks_per_node = 0) {
   constexpr char const* function = "make_in_process_communicators";
   require(ranks > 0, function, "ranks", "a positive number", ranks);
   require(deadline.count() > 0, function, "deadline", "a positive time", deadline.count());
+  if (ranks_per_node == 0) ranks_per_node = ranks;
+  if (ranks_per_node < 0 || ranks % ranks_per_node != 0)
+    fail(function, "ranks_per_node", "a divisor of " + std::to_string(ranks), ranks_per_node);
   auto const group = std::make_shared<detail::InProcessGroup>(ranks);
   std::vector<InProcessCommunicator> communicators;
   communicators.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank)
-    communicators.push_back(InProcessCommunicator(group, rank, deadline, link));
+    communicators.push_back(InProcessCommunicator(group, rank, deadline, link, ranks_per_node));
   return communicators;
 }
 
@@ -268,9 +281,9 @@ inline std::vector<InProcessCommunicator> make_in_process_communicators(
 /// thrown first, the cause of the others. `space` is of the type that they launch kernels on.
 template <class Space, class Body>
 void run_in_process(Space const& space, int ranks, std::chrono::nanoseconds deadline,
-                    Body const& body) {
+                    Body const& body, int ranks_per_node = 0) {
   prepare_for_threads(space);
-  auto communicators = make_in_process_communicators(ranks, deadline);
+  auto communicators = make_in_process_communicators(ranks, deadline, {}, ranks_per_node);
   std::mutex mutex;
   std::exception_ptr first;
   {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Stage 3: the partial results of all ranks, merged into the final output of all of them. Local
-// attention writes its results where they are sent from, as records: of each row (a query and a
-// head) value_dim floats of output, then a natural log-sum-exp. What moves is a schedule
-// (comm/reduction_schedule.hpp), how it moves is the communicator's business, and what is done on
-// arrival is here: `merge` of core/partials.hpp, or the three sums of Tree Attention's algorithm 3.
+// attention writes its results where they are sent from, as records: of each row (a head and a
+// query) value_dim floats of output, then a natural log-sum-exp; the rows of a head follow each
+// other. What moves is a schedule (comm/reduction_schedule.hpp), how it moves is the communicator's
+// business, and what is done on arrival is here: `merge` of core/partials.hpp, or the maximum and
+// the sums of Tree Attention's algorithm 3.
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -51,6 +51,12 @@ struct SumOfRows {
   }
 };
 
+/// The weight of a log-sum-exp below the maximum of all; 1 for equal ones, infinite ones too.
+KOKKOS_INLINE_FUNCTION float weight_below(float maximum, float log_sum_exp) {
+  if (log_sum_exp == -infinity) return 0.f;
+  return log_sum_exp == maximum ? 1.f : std::exp(log_sum_exp - maximum);
+}
+
 template <class Space>
 using Rows = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>;
 
@@ -76,12 +82,12 @@ class ShardReduction {
   /// (queries, query_heads, value_dim) and log-sum-exps (queries, query_heads). An output whose
   /// log-sum-exp is -inf is never read. Overwritten by the reduction.
   Outputs outputs(int queries) const {
-    return Outputs(records_.data(),
-                   Kokkos::LayoutStride(queries, heads_ * width(), heads_, width(), value_dim_, 1));
+    return Outputs(records_.data(), Kokkos::LayoutStride(queries, width(), heads_,
+                                                         queries * width(), value_dim_, 1));
   }
   LogSumExps log_sum_exps(int queries) const {
     return LogSumExps(reinterpret_cast<NaturalLogSumExp*>(records_.data() + value_dim_),
-                      Kokkos::LayoutStride(queries, heads_ * width(), heads_, width()));
+                      Kokkos::LayoutStride(queries, width(), heads_, queries * width()));
   }
 
  private:
@@ -93,11 +99,15 @@ class ShardReduction {
   ShardReduction() = default;
 
   int width() const { return value_dim_ + 1; }
+  bool by_sums() const {
+    return algorithm_ == ReductionAlgorithm::max_then_sum ||
+           algorithm_ == ReductionAlgorithm::three_all_reduces;
+  }
 
-  /// One exchange over the first `rows` rows, `width` floats each, of `own`.
+  /// One exchange over the rows, `width` floats each, of `own`.
   template <class Operator>
-  void exchange(Space const& space, Comm& communicator, float* own, int width, std::int64_t rows,
-                Operator const& op) {
+  void exchange(Space const& space, Comm& communicator, float* own, int width,
+                ReducedRows const& rows, Operator const& op) {
     communicator.begin(window_);
     for (ScheduledRound const& round : schedule_.rounds) {
       space.fence();  // what is sent has to be there: the transport is not ordered with the space
@@ -113,14 +123,11 @@ class ShardReduction {
         slots_[from.slot] = reinterpret_cast<float*>(
             communicator.receive(window_, from.peer, from.slot, part.size() * width * sizeof(float))
                 .data());
+        if (round.replaces)
+          put_in_place(space, own + part.begin * width, slots_[from.slot], part.size() * width);
       }
-      if (round.receives.empty()) continue;
-      if (round.replaces) {
-        put_in_place(space, own + part.begin * width, slots_[round.receives[0].slot],
-                     part.size() * width);
-      } else {
+      if (!round.merges.empty())
         merge_rows(space, round, own + part.begin * width, width, part.size(), op);
-      }
     }
   }
 
@@ -147,52 +154,87 @@ class ShardReduction {
         });
   }
 
-  /// The paper's: m = max lse; then the sums of exp(lse - m) and of exp(lse - m) output.
-  void three_all_reduces(Space const& space, Comm& communicator, std::int64_t rows) {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    float* const records = records_.data();
+  /// The paper's: m = max lse; then the sums of exp(lse - m) and of exp(lse - m) output, as they
+  /// follow each other in a record or, for three_all_reduces, apart.
+  void max_then_sums(Space const& space, Comm& communicator, ReducedRows const& rows) {
+    bool const apart = algorithm_ == ReductionAlgorithm::three_all_reduces;
     float* const maxima = sums_.data();
-    float* const weights = maxima + rows;
-    float* const outputs = weights + rows;
-    int const value_dim = value_dim_, width = this->width();
-    detail::Rows<Space> const all(space, 0, rows);
-    Kokkos::parallel_for(
-        "fasttree::reduce_shards::log_sum_exps", all,
-        KOKKOS_LAMBDA(std::int64_t row) { maxima[row] = records[row * width + value_dim]; });
+    float* const weights = apart ? maxima + rows.count() : records_.data() + value_dim_;
+    float* const outputs = apart ? weights + rows.count() : records_.data();
+    Sums const sums{maxima, weights, outputs, apart ? 1 : width(), apart ? value_dim_ : width()};
+    copy_log_sum_exps(space, rows.count(), maxima);
     exchange(space, communicator, maxima, 1, rows, detail::MaximumOfRows{});
+    weigh(space, rows.count(), sums);
+    if (apart) {
+      exchange(space, communicator, weights, 1, rows, detail::SumOfRows{});
+      exchange(space, communicator, outputs, value_dim_, rows, detail::SumOfRows{});
+    } else {
+      exchange(space, communicator, outputs, width(), rows, detail::SumOfRows{});
+    }
+    divide(space, rows.count(), sums);
+  }
+
+  /// Of each row the maximum, and at these distances the sum of weights and the weighted outputs.
+  struct Sums {
+    float *maxima, *weights, *outputs;
+    int next_weight, next_output;
+  };
+
+  void copy_log_sum_exps(Space const& space, std::int64_t rows, float* maxima) const {
+    float const* const records = records_.data();
+    int const value_dim = value_dim_, width = this->width();
     Kokkos::parallel_for(
-        "fasttree::reduce_shards::weights", all, KOKKOS_LAMBDA(std::int64_t row) {
+        "fasttree::reduce_shards::log_sum_exps", detail::Rows<Space>(space, 0, rows),
+        KOKKOS_LAMBDA(std::int64_t row) { maxima[row] = records[row * width + value_dim]; });
+  }
+
+  void weigh(Space const& space, std::int64_t rows, Sums const& sums) const {
+    float const* const records = records_.data();
+    int const value_dim = value_dim_, width = this->width();
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::weights", detail::Rows<Space>(space, 0, rows),
+        KOKKOS_LAMBDA(std::int64_t row) {
           float const* const record = records + row * width;
-          bool const has_keys = record[value_dim] != -infinity;
-          float const weight = has_keys ? std::exp(record[value_dim] - maxima[row]) : 0.f;
-          weights[row] = weight;
-          for (int i = 0; i < value_dim; ++i)
-            outputs[row * value_dim + i] = has_keys ? weight * record[i] : 0.f;
-        });
-    exchange(space, communicator, weights, 1, rows, detail::SumOfRows{});
-    exchange(space, communicator, outputs, value_dim, rows, detail::SumOfRows{});
-    Kokkos::parallel_for(
-        "fasttree::reduce_shards::quotients", all, KOKKOS_LAMBDA(std::int64_t row) {
-          float* const record = records + row * width;
-          bool const has_keys = weights[row] != 0.f;
-          for (int i = 0; i < value_dim; ++i)
-            record[i] = has_keys ? outputs[row * value_dim + i] / weights[row] : 0.f;
-          record[value_dim] = has_keys ? maxima[row] + std::log(weights[row]) : -infinity;
+          float const weight = detail::weight_below(sums.maxima[row], record[value_dim]);
+          sums.weights[row * sums.next_weight] = weight;
+          float* const outputs = sums.outputs + row * sums.next_output;
+          for (int i = 0; i < value_dim; ++i) outputs[i] = weight != 0.f ? weight * record[i] : 0.f;
         });
   }
 
-  /// Copies the merged records to the output.
-  template <class Output, LogBase Base>
-  void write(Space const& space, std::int64_t rows, Results<Output, Base> const& results) const {
-    float const* const records = records_.data();
-    int const heads = heads_, value_dim = value_dim_, width = this->width();
+  void divide(Space const& space, std::int64_t rows, Sums const& sums) const {
+    float* const records = records_.data();
+    int const value_dim = value_dim_, width = this->width();
     Kokkos::parallel_for(
-        "fasttree::reduce_shards::write", detail::Rows<Space>(space, 0, rows),
+        "fasttree::reduce_shards::quotients", detail::Rows<Space>(space, 0, rows),
+        KOKKOS_LAMBDA(std::int64_t row) {
+          float const maximum = sums.maxima[row];
+          float all = sums.weights[row * sums.next_weight];
+          // Of two that are infinite no merge knows the shares.
+          if (maximum == detail::infinity && all != 1.f) all = maximum - maximum;
+          float const* const outputs = sums.outputs + row * sums.next_output;
+          float* const record = records + row * width;
+          for (int i = 0; i < value_dim; ++i) record[i] = all != 0.f ? outputs[i] / all : 0.f;
+          record[value_dim] = all != 0.f ? maximum + std::log(all) : -detail::infinity;
+        });
+  }
+
+  /// Copies the merged records that this rank keeps to the output.
+  template <class Output, LogBase Base>
+  void write(Space const& space, ReducedRows const& rows,
+             Results<Output, Base> const& results) const {
+    RowRange const kept = schedule_.kept(rows);
+    float const* const records = records_.data();
+    std::int64_t const queries = rows.queries;
+    int const value_dim = value_dim_, width = this->width();
+    Kokkos::parallel_for(
+        "fasttree::reduce_shards::write", detail::Rows<Space>(space, kept.begin, kept.end),
         KOKKOS_LAMBDA(std::int64_t row) {
           float const* const record = records + row * width;
-          int const query = static_cast<int>(row / heads), head = static_cast<int>(row % heads);
+          int const query = static_cast<int>(row % queries);
+          int const head = static_cast<int>(row / queries);
           float const log_sum_exp = record[value_dim];
-          bool const has_keys = log_sum_exp != -std::numeric_limits<float>::infinity();
+          bool const has_keys = log_sum_exp != -detail::infinity;
           for (int i = 0; i < value_dim; ++i)
             results.outputs(query, head, i) = static_cast<Output>(has_keys ? record[i] : 0.f);
           results.write_log_sum_exp(query, head, {log_sum_exp});
@@ -229,8 +271,9 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   reduction.queries_ = queries;
   reduction.heads_ = query_heads;
   reduction.value_dim_ = value_dim;
+  int const ranks_per_node = topology_of(communicator).ranks_per_node;
   reduction.schedule_ =
-      make_reduction_schedule(algorithm, communicator.rank(), communicator.size());
+      make_reduction_schedule(algorithm, communicator.rank(), communicator.size(), ranks_per_node);
   reduction.slots_.resize(reduction.schedule_.slots);
   std::int64_t const rows = std::int64_t{1} * queries * query_heads;
   auto const floats = [&](char const* label, std::int64_t count) {
@@ -239,12 +282,16 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   };
   reduction.records_ = floats("fasttree::reduce_shards::records", rows * (value_dim + 1));
   bool const three = algorithm == ReductionAlgorithm::three_all_reduces;
-  if (three) reduction.sums_ = floats("fasttree::reduce_shards::sums", rows * (value_dim + 2));
+  if (reduction.by_sums())
+    reduction.sums_ = floats("fasttree::reduce_shards::sums", rows * (three ? value_dim + 2 : 1));
   std::int64_t const slot_floats =
-      ceil_div<std::int64_t>(rows, reduction.schedule_.parts) * (three ? value_dim : value_dim + 1);
-  reduction.window_ = communicator.plan({.slots = reduction.schedule_.slots,
-                                         .slot_bytes = slot_floats * sizeof(float),
-                                         .purpose = static_cast<std::uint64_t>(algorithm)});
+      reduction.schedule_.part_size({query_heads, queries}) * (three ? value_dim : value_dim + 1);
+  reduction.window_ =
+      communicator.plan({.slots = reduction.schedule_.slots,
+                         .slot_bytes = slot_floats * sizeof(float),
+                         .sends = reduction.schedule_.sends,
+                         .purpose = static_cast<std::uint64_t>(algorithm) +
+                                    256 * static_cast<std::uint64_t>(ranks_per_node)});
   return reduction;
 }
 
@@ -254,15 +301,16 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
                                            int query_heads, int value_dim) {
   ReductionSize const size{std::int64_t{1} * queries * query_heads, value_dim};
   return plan_reduction(space, communicator, queries, query_heads, value_dim,
-                        cheapest(communicator.size(), size, communicator.link()));
+                        cheapest(topology_of(communicator), size));
 }
 
 /// Merges what all ranks have put into reduction.outputs(queries) and .log_sum_exps(queries), and
-/// writes it to `results` of each. Collective. All ranks get the same bits, those of one_shot and
-/// tree being the same as well.
+/// writes it to `results` of each; by `scatter` and `on_rank_0` what is a rank's, and no more of
+/// them is touched. Collective. All ranks get the same bits, and so it is from one algorithm to
+/// another of one_shot, tree, all_to_all, scatter and on_rank_0.
 ///
 /// Does not allocate. Fences `space` before it sends, waits for messages no longer than the
-/// communicator's deadline (each of three_all_reduces has one), and enqueues the rest. Errors:
+/// communicator's deadline (each all-reduce of several has one), and enqueues the rest. Errors:
 /// `Error` on more queries than were planned for, and those of the communicator; results are then
 /// not written.
 template <class Space, Communicator Comm, class Output, LogBase Base>
@@ -270,9 +318,9 @@ void reduce_shards(Space const& space, Comm& communicator, ShardReduction<Space,
                    int queries, Results<Output, Base> const& results) {
   if (queries > reduction.queries_)
     fail_above("reduce_shards", "queries", reduction.queries_, queries);
-  std::int64_t const rows = std::int64_t{1} * queries * reduction.heads_;
-  if (reduction.algorithm_ == ReductionAlgorithm::three_all_reduces) {
-    reduction.three_all_reduces(space, communicator, rows);
+  ReducedRows const rows{reduction.heads_, queries};
+  if (reduction.by_sums()) {
+    reduction.max_then_sums(space, communicator, rows);
   } else {
     reduction.exchange(space, communicator, reduction.records_.data(), reduction.width(), rows,
                        detail::MergeRecords{});

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are not there: what they move is what the closed forms say, up to 4096 of them, and
+// where all send equally much, so is the time; nodes; and the prices in words.
+
+#include <fasttree/comm/simulate_reduction.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <fasttree/comm/explain_reduction.hpp>
+#include <fasttree/comm/self_communicator.hpp>
+
+namespace {
+
+using namespace fasttree;
+
+constexpr LinkCosts fast{.latency = 1, .rate = 40e3, .message = 0.1};
+constexpr LinkCosts slow{.latency = 5, .rate = 5e3, .message = 0.25};
+
+std::vector<ReductionAlgorithm> all_algorithms() {
+  std::vector<ReductionAlgorithm> all(std::begin(all_reduction_algorithms),
+                                      std::end(all_reduction_algorithms));
+  all.push_back(ReductionAlgorithm::scatter);
+  all.push_back(ReductionAlgorithm::on_rank_0);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("what is moved is what the formulas say, whatever the nodes") {
+  ReductionSize const size{.rows = 37, .value_dim = 16};
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (int const ranks_per_node : {1, 2, 3, 4, 8, ranks}) {
+      if (ranks % ranks_per_node != 0) continue;
+      Topology const topology{ranks, ranks_per_node, fast, slow};
+      for (ReductionAlgorithm const algorithm : all_algorithms()) {
+        CAPTURE(ranks);
+        CAPTURE(ranks_per_node);
+        CAPTURE(name(algorithm));
+        auto const found = simulate_reduction(algorithm, topology, size);
+        CHECK(found.all() == traffic(algorithm, ranks, size, ranks_per_node));
+        if (topology.nodes() == 1) CHECK(found.between == Traffic{});
+        if (ranks_per_node == 1) CHECK(found.within == Traffic{});
+      }
+    }
+}
+
+TEST_CASE("thousands of ranks") {
+  ReductionSize const size{.rows = 4096, .value_dim = 128};
+  for (int const ranks : {1000, 4096})
+    for (ReductionAlgorithm const algorithm : all_algorithms()) {
+      CAPTURE(ranks);
+      CAPTURE(name(algorithm));
+      auto const found = simulate_reduction(algorithm, {ranks, 8, fast, slow}, size);
+      CHECK(found.all() == traffic(algorithm, ranks, size, 8));
+    }
+}
+
+TEST_CASE("between nodes, two_level sends no more than each rank's share of a node's rows") {
+  ReductionSize const size{.rows = 64, .value_dim = 128};
+  Topology const topology{64, 8, fast, slow};
+  auto const found = simulate_reduction(ReductionAlgorithm::two_level, topology, size);
+  CHECK(found.between == Traffic{1, 64 * 7, 8 * 7 * size.bytes()});
+  CHECK(found.within == Traffic{2, 2 * 64 * 7, 2 * 8 * 7 * size.bytes()});
+  auto const by_tree = simulate_reduction(ReductionAlgorithm::two_level_tree, topology, size);
+  CHECK(by_tree.between == Traffic{3, 3 * 64, 3 * 8 * size.bytes()});
+  CHECK(by_tree.within == found.within);
+  // A tree over nodes of a power of two has its last rounds between them, all rows in each message.
+  auto const tree = simulate_reduction(ReductionAlgorithm::tree, topology, size);
+  CHECK(tree.within == Traffic{3, 3 * 64, 3 * 64 * size.bytes()});
+  CHECK(tree.between == Traffic{3, 3 * 64, 3 * 64 * size.bytes()});
+}
+
+TEST_CASE("where all ranks send equally much the price is the time") {
+  ReductionSize const size{.rows = 960, .value_dim = 64};
+  for (int const ranks : {1, 2, 4, 8, 32, 64})
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+      CAPTURE(ranks);
+      CAPTURE(name(algorithm));
+      Topology const topology{ranks, ranks, fast, slow};
+      CHECK(simulate_reduction(algorithm, topology, size).time ==
+            doctest::Approx(price(algorithm, topology, size)));
+    }
+  for (int const ranks_per_node : {1, 2, 4, 8}) {
+    Topology const topology{32, ranks_per_node, fast, slow};
+    for (auto const algorithm : {ReductionAlgorithm::two_level, ReductionAlgorithm::two_level_tree})
+      CHECK(simulate_reduction(algorithm, topology, size).time ==
+            doctest::Approx(price(algorithm, topology, size)));
+  }
+  // In other trees some ranks send twice.
+  CHECK(simulate_reduction(ReductionAlgorithm::tree, {7, 7, fast, slow}, size).time >=
+        price(ReductionAlgorithm::tree, 7, size, fast));
+}
+
+TEST_CASE("in many nodes two levels are cheapest, and the virtual clock agrees") {
+  ReductionSize const size{.rows = 32, .value_dim = 128};
+  Topology const topology{128, 8, fast, slow};
+  CHECK(cheapest(topology, size) == ReductionAlgorithm::two_level);
+  double const best = simulate_reduction(ReductionAlgorithm::two_level, topology, size).time;
+  for (ReductionAlgorithm const other : all_reduction_algorithms)
+    CHECK(simulate_reduction(other, topology, size).time >= best);
+  CHECK(cheapest({4096, 8, fast, slow}, size) == ReductionAlgorithm::two_level_tree);
+}
+
+TEST_CASE("nodes are found where ranks are numbered one node after the other") {
+  using Nodes = std::vector<std::uint64_t>;
+  CHECK(count_ranks_per_node(Nodes{7}) == 1);
+  CHECK(count_ranks_per_node(Nodes{7, 7, 7}) == 3);
+  CHECK(count_ranks_per_node(Nodes{7, 7, 3, 3, 5, 5}) == 2);
+  CHECK(count_ranks_per_node(Nodes{7, 7, 3, 3, 3, 5}) == 1);  // not alike
+  CHECK(count_ranks_per_node(Nodes{7, 7, 3, 3, 5}) == 1);
+  CHECK(count_ranks_per_node(Nodes{7, 3, 7, 3}) == 1);  // in turn
+  CHECK(count_ranks_per_node(Nodes{7, 7, 3, 3, 7, 7}) == 1);
+  Topology const alone = topology_of(SelfCommunicator());
+  CHECK(alone.ranks == 1);
+  CHECK(alone.nodes() == 1);
+  CHECK_THROWS_WITH_AS(
+      simulate_reduction(ReductionAlgorithm::two_level, {6, 4, fast, slow}, {1, 8}),
+      "fasttree::make_reduction_schedule: ranks_per_node: expected a divisor of 6, found 4", Error);
+}
+
+TEST_CASE("prices in words") {
+  CHECK(explain_reduction({8, 4, {1, 10e3, 0}, {2, 5e3, 0}}, {.rows = 10, .value_dim = 24}) ==
+        R"(8 ranks in 2 nodes merge 10 rows of 25 floats
+                      rounds    messages         bytes          us
+one_shot                   1         7.0          7000         3.4  cheapest
+tree                       3         3.0          3000         6.6
+all_to_all                 2        14.0          1750         4.3
+max_then_sum               6         6.0          3120        12.6
+three_all_reduces          9         9.0          3120        18.6
+ring                      14        14.0          1750        28.4
+two_level                  3         7.0          1750         4.2
+two_level_tree             3         7.0          1750         4.2
+scatter                    1         7.0           875         2.2
+on_rank_0                  2         7.9           988         4.2
+)");
+}
