@@ -12,7 +12,7 @@ inline constexpr MachineCosts assumed_h200 = cuda::sm80::h200_costs;
 
 /// Attention of 16-bit elements with head_dim 128, in tiles of 64 and of 16 rows.
 constexpr PlanTarget h200_target(int query_heads, int kv_heads) {
-  return {.tiles = {.wide = {64, 64, 16}, .narrow = {16, 64, 16}},
+  return {.tiles = {.wide = {64, 64, 16, 4}, .narrow = {16, 64, 16}},
           .group = query_heads / kv_heads,
           .kv_heads = kv_heads,
           .slots = cuda::sm80::h200_slots};

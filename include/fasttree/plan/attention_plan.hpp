@@ -3,9 +3,13 @@
 // The plan: host tables and their copy where kernels read them. Pure data, made by make_plan, read
 // by every stage; one plan serves all layers of a model, and all steps until the requests change.
 
-#include <string>
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
 #include <vector>
 
+#include <fasttree/core/integers.hpp>
 #include <fasttree/core/kokkos.hpp>
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/plan/plan_tables.hpp>
@@ -33,30 +37,63 @@ struct PlanArrays {
 
 namespace detail {
 
-/// A host array where kernels of `Space` can read it: the array itself on the host, else a copy.
-template <class Space, class T>
-class DeviceArray {
+/// A host array, and where to say where kernels find it.
+template <class T>
+struct Upload {
+  std::vector<T> const& from;
+  T const*& to;
+};
+
+/// Host arrays where kernels of `Space` can read them: the arrays themselves on the host, else
+/// copies, which keep their places until one of them outgrows its own.
+template <class Space, int Arrays>
+class UploadedArrays {
  public:
-  /// Enqueues the copy; grows the memory where it does not suffice.
-  T const* upload(Space const& space, std::vector<T> const& host, char const* label) {
+  /// Enqueues one copy of all arrays.
+  template <class... T>
+  requires(sizeof...(T) == Arrays) void upload(Space const& space, Upload<T> const&... arrays) {
     if constexpr (runs_on_host<Space>) {
-      return host.data();
+      ((arrays.to = arrays.from.data()), ...);
     } else {
-      if (memory_.extent(0) < host.size())
-        memory_ = Kokkos::View<T*, Space>(
-            Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)),
-            host.size());
-      if (!host.empty())
-        Kokkos::deep_copy(
-            space, Kokkos::subview(memory_, std::make_pair(std::size_t{0}, host.size())),
-            Kokkos::View<T const*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
-                host.data(), host.size()));
-      return memory_.data();
+      reserve(space, {arrays.from.size() * sizeof(T)...});
+      std::size_t i = 0, end = 0;
+      auto const place = [&]<class E>(Upload<E> const& array) {
+        std::size_t const begin = sections_[i++].begin;
+        std::copy(array.from.begin(), array.from.end(), reinterpret_cast<E*>(host_.data() + begin));
+        array.to = reinterpret_cast<E const*>(memory_.data() + begin);
+        end = begin + array.from.size() * sizeof(E);
+      };
+      (place(arrays), ...);
+      using Bytes = Kokkos::View<std::byte const*, Kokkos::HostSpace,
+                                 Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+      Kokkos::deep_copy(space, Kokkos::subview(memory_, std::make_pair(std::size_t{0}, end)),
+                        Bytes(host_.data(), end));
     }
   }
 
  private:
-  Kokkos::View<T*, Space> memory_;
+  struct Section {
+    std::size_t begin = 0, bytes = 0;
+  };
+
+  void reserve(Space const& space, std::array<std::size_t, Arrays> const& bytes) {
+    constexpr std::size_t alignment = 64;
+    bool fits = memory_.data() != nullptr;
+    for (int i = 0; i < Arrays; ++i) fits = fits && bytes[i] <= sections_[i].bytes;
+    if (fits) return;
+    std::size_t end = 0;
+    for (int i = 0; i < Arrays; ++i) {
+      sections_[i] = {end, std::max(bytes[i], sections_[i].bytes)};
+      end += round_up(sections_[i].bytes, alignment);
+    }
+    host_.resize(end);
+    memory_ = Kokkos::View<std::byte*, Space>(
+        Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::make_plan::tables"), end);
+  }
+
+  std::array<Section, Arrays> sections_{};
+  std::vector<std::byte> host_;
+  Kokkos::View<std::byte*, Space> memory_;
 };
 
 }  // namespace detail
@@ -97,19 +134,16 @@ class AttentionPlan {
   void upload(Space const& space) {
     counts_.assign(1, {static_cast<int>(tables_.items.size()), tables_.narrow_queries,
                        static_cast<int>(tables_.merge_queries.size())});
-    arrays_.counts = counts_array_.upload(space, counts_, "fasttree::make_plan::counts");
-    arrays_.items = items_.upload(space, tables_.items, "fasttree::make_plan::items");
-    arrays_.ranges = ranges_.upload(space, tables_.ranges, "fasttree::make_plan::ranges");
-    arrays_.query_order =
-        query_order_.upload(space, tables_.query_order, "fasttree::make_plan::query_order");
-    arrays_.visible_keys =
-        visible_keys_.upload(space, tables_.visible_keys, "fasttree::make_plan::visible_keys");
-    arrays_.merge_queries =
-        merge_queries_.upload(space, tables_.merge_queries, "fasttree::make_plan::merge_queries");
-    arrays_.merge_begin =
-        merge_begin_.upload(space, tables_.merge_begin, "fasttree::make_plan::merge_begin");
-    arrays_.merge_partials = merge_partials_.upload(space, tables_.merge_partials,
-                                                    "fasttree::make_plan::merge_partials");
+    auto const array = []<class T>(std::vector<T> const& from, T const*& to) {
+      return detail::Upload<T>{from, to};
+    };
+    uploaded_.upload(space, array(counts_, arrays_.counts), array(tables_.items, arrays_.items),
+                     array(tables_.ranges, arrays_.ranges),
+                     array(tables_.query_order, arrays_.query_order),
+                     array(tables_.visible_keys, arrays_.visible_keys),
+                     array(tables_.merge_queries, arrays_.merge_queries),
+                     array(tables_.merge_begin, arrays_.merge_begin),
+                     array(tables_.merge_partials, arrays_.merge_partials));
   }
 
   Shape shape_;
@@ -117,11 +151,7 @@ class AttentionPlan {
   PlanTables tables_;
   std::vector<PlanCounts> counts_;
   PlanArrays arrays_{};
-  detail::DeviceArray<Space, PlanCounts> counts_array_;
-  detail::DeviceArray<Space, WorkItem> items_;
-  detail::DeviceArray<Space, KeyRange> ranges_;
-  detail::DeviceArray<Space, int> query_order_, visible_keys_, merge_queries_, merge_begin_,
-      merge_partials_;
+  detail::UploadedArrays<Space, 8> uploaded_;
 };
 
 }  // namespace fasttree

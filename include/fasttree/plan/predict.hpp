@@ -4,6 +4,7 @@
 // and the time that a machine of some costs needs for all of them. Predictions, not measurements.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include <fasttree/core/integers.hpp>
@@ -25,6 +26,8 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   auto const step =
       static_cast<std::uint32_t>((narrow ? tables.tiles.narrow : tables.tiles.wide).row_step);
   double const all_rows = round_up(queries * group, step);
+  int const teams = narrow ? 1 : tables.tiles.wide.row_teams;
+  std::array<double, 8> of_team{};  // products with rows of one team alone
   double new_keys = 0, more_keys = 0, products = 0;
   for (KeyRange const& range : tables.ranges_of(item)) {
     int const begin = std::max(range.query_begin, item.query_begin) - item.query_begin;
@@ -35,9 +38,12 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
     new_keys += is_new ? keys : 0;
     more_keys += is_new ? 0 : keys;
     auto const first = static_cast<std::uint32_t>(begin) * group / step * step;
-    products += keys * (narrow ? all_rows
-                               : round_up(static_cast<std::uint32_t>(end) * group, step) - first);
+    auto const last = round_up(static_cast<std::uint32_t>(end) * group, step);
+    bool const one_team = teams > 1 && last - first == step;
+    (one_team ? of_team[first / step % teams] : products) +=
+        keys * (narrow ? all_rows : last - first);
   }
+  products += teams * *std::max_element(of_team.begin(), of_team.end());
   ItemWork work{.new_keys = new_keys, .more_keys = more_keys};
   (narrow ? work.narrow_rows : work.wide_rows) = products;
   work.rows = static_cast<double>(queries) * group;

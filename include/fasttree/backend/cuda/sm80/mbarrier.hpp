@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include <nv/target>
+
 #include <fasttree/backend/cuda/sm80/cp_async.hpp>
 
 namespace fasttree::cuda::sm80 {
@@ -39,11 +41,19 @@ class PhaseBarrier {
 
   __device__ __forceinline__ bool has_ended(std::uint32_t parity) {
     std::uint32_t ended;
-    asm volatile(
-        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-        : "=r"(ended)
-        : "r"(address()), "r"(parity)
-        : "memory");
+    // Since Hopper the thread may sleep meanwhile.
+    NV_IF_ELSE_TARGET(
+        NV_PROVIDES_SM_90,
+        (asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; "
+                      "selp.u32 %0, 1, 0, p; }"
+                      : "=r"(ended)
+                      : "r"(address()), "r"(parity)
+                      : "memory");),
+        (asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; "
+                      "selp.u32 %0, 1, 0, p; }"
+                      : "=r"(ended)
+                      : "r"(address()), "r"(parity)
+                      : "memory");))
     return ended != 0;
   }
 

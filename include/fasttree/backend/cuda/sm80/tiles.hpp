@@ -32,9 +32,12 @@ inline constexpr int threads = multiply_threads + 32 * build_warps;
 
 /// Wide: 16 rows to a warp, each warp reads all keys. Narrow: 16 rows in all, each warp reads 16
 /// keys of a tile.
-inline constexpr TilePolicy wide_tile{
-    .query_rows = tile_rows, .key_rows = tile_keys, .row_step = 16};
-inline constexpr TilePolicy narrow_tile{.query_rows = 16, .key_rows = tile_keys, .row_step = 16};
+inline constexpr TilePolicy wide_tile{.query_rows = tile_rows,
+                                      .key_rows = tile_keys,
+                                      .row_step = warp_rows,
+                                      .row_teams = multiply_warps};
+inline constexpr TilePolicy narrow_tile{
+    .query_rows = warp_rows, .key_rows = tile_keys, .row_step = warp_rows};
 
 /// Keys and values of a tile.
 template <class Shape>
