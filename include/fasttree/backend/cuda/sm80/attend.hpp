@@ -35,7 +35,7 @@ class Attend {
   int stages;  ///< places in the ring
 
   __device__ void operator()() const {
-    extern __shared__ uint4 shared_memory[];
+    extern __shared__ __align__(1024) uint4 shared_memory[];
     auto* const ring = reinterpret_cast<Tile*>(shared_memory);
     auto& memory = *reinterpret_cast<Memory*>(ring + stages);
     if (threadIdx.x == 0)
@@ -110,7 +110,7 @@ class Attend {
       for (int i = 0; i < batch; ++i) from[i] = rows[begin + i * rows_at_once];
       FASTTREE_UNROLL
       for (int i = 0; i < batch; ++i) {
-        std::uint32_t const to = chunk_at<dim>(begin + i * rows_at_once, chunk);
+        std::uint32_t const to = chunk_at(begin + i * rows_at_once, chunk);
         copy_16(keys + to, from[i].key + 8 * chunk);
         copy_16(values + to, from[i].value + 8 * chunk);
       }
@@ -126,7 +126,7 @@ class Attend {
     for (int i = lane; i < tile_keys * Dim / 8; i += 32) {
       int const row = i / (Dim / 8), chunk = i % (Dim / 8);
       auto* const elements =
-          reinterpret_cast<Stored*>(reinterpret_cast<char*>(to) + chunk_at<Dim>(row, chunk));
+          reinterpret_cast<Stored*>(reinterpret_cast<char*>(to) + chunk_at(row, chunk));
       for (int d = 0; d < 8; ++d) elements[d].bits = (rows[row].*part)[8 * chunk + d].bits;
     }
   }
@@ -150,11 +150,23 @@ class Attend {
       std::uint32_t const keys = shared_address(ring[at.index].keys);
       std::uint32_t const values = shared_address(ring[at.index].values);
       bool const narrow = memory.tasks[task].task.narrow;
+      if constexpr (sm90::has_wgmma()) {
+        if (record.together) {
+          rows.attend_together(record, memory.tasks[task].visible, warp * warp_rows, keys, values);
+          release(memory, at.index);
+          continue;
+        }
+      }
       rows.attend(record, memory.tasks[task].visible, narrow ? 0 : warp * warp_rows,
                   narrow ? record.groups_of(0) & 1 << warp : record.groups_of(warp), keys, values);
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) memory.empty[at.index].arrive();
+      release(memory, at.index);
     }
+  }
+
+  /// Says that this warp does not need a place of the ring any more.
+  __device__ static void release(Memory& memory, int place) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) memory.empty[place].arrive();
   }
 
   /// Loads the queries of the warp's rows.

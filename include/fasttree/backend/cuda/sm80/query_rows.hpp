@@ -12,6 +12,7 @@
 
 #include <fasttree/backend/cuda/sm80/mma.hpp>
 #include <fasttree/backend/cuda/sm80/tiles.hpp>
+#include <fasttree/backend/cuda/sm90/wgmma.hpp>
 #include <fasttree/core/log_sum_exp.hpp>
 
 namespace fasttree::cuda::sm80 {
@@ -22,6 +23,7 @@ class QueryRows {
  public:
   using Stored = typename Shape::element_type;
   static constexpr Operand type = operand<Stored>;
+  static constexpr bool is_bfloat16 = type == Operand::bfloat16;
   static constexpr int head_dim = Shape::head_dim;
   static constexpr int value_dim = Shape::value_dim;
 
@@ -40,7 +42,8 @@ class QueryRows {
 
   /// Attends to some groups of 16 keys of a tile, a bit for each; `first_row`: which 16 rows of the
   /// task these are; `visible`: of the task. `keys`, `values`: of the whole tile, in shared memory.
-  /// One group at a time: products of two would not fit the registers, and cost more than they gain.
+  /// One group at a time: products of two would not fit the registers, and cost more than they
+  /// gain.
   __device__ void attend(TileRecord const& tile, int const* visible, int first_row, int groups,
                          std::uint32_t keys, std::uint32_t values) {
 #pragma unroll 1
@@ -48,12 +51,49 @@ class QueryRows {
       int const key = (__ffs(groups) - 1) * group_keys;
       float product[2][4], base[2];
       std::uint32_t weights[4];
-      multiply_keys(product, keys + key * head_dim * 2);
+      multiply_keys(product, keys + key * panel_row);
       if (!tile.for_all_rows || tile.has_tails) mask(product, tile, visible, key, first_row);
       raise_maximum(product, base);
       weigh(product, base, weights);
-      multiply_values(weights, values + key * value_dim * 2);
+      multiply_values(weights, values + key * panel_row);
     }
+  }
+
+  /// Attends to all keys of a tile, together with the other warps of the warpgroup.
+  __device__ void attend_together(TileRecord const& tile, int const* visible, int first_row,
+                                  std::uint32_t keys, std::uint32_t values) {
+    sm90::show_copies_to_products();
+    constexpr int half = tile_keys / 2;  // all products of a tile would not fit the registers
+    FASTTREE_UNROLL
+    for (int key = 0; key < tile_keys; key += half) {
+      float product[half / 8][4], base[2];
+      sm90::begin_products();
+      FASTTREE_UNROLL
+      for (int k = 0; k < head_dim / 16; ++k)
+        sm90::multiply_rows<is_bfloat16>(
+            product, query[k],
+            sm90::matrix(keys + k / 4 * panel + key * panel_row + k % 4 * 32, 16, 1024), k > 0);
+      sm90::finish_products();  // with those of values that were begun before
+      keep(product);
+      keep(output);
+      if (!tile.for_all_rows || tile.has_tails) {
+        FASTTREE_UNROLL
+        for (int g = 0; g < 2; ++g)
+          mask(&product[2 * g], tile, visible, key + g * group_keys, first_row);
+      }
+      raise_maximum(product, base);
+      std::uint32_t weights[2][4];
+      FASTTREE_UNROLL
+      for (int g = 0; g < 2; ++g) weigh(&product[2 * g], base, weights[g]);
+      sm90::begin_products();
+      FASTTREE_UNROLL
+      for (int g = 0; g < 2; ++g)
+        sm90::multiply_columns<is_bfloat16>(
+            output, weights[g],
+            sm90::matrix(values + (key + g * group_keys) * panel_row, panel, 8 * panel_row), true);
+    }
+    sm90::finish_products();
+    keep(output);
   }
 
   /// Adds up what the four threads of a row have.
@@ -84,14 +124,21 @@ class QueryRows {
  private:
   static constexpr unsigned all = 0xffffffffu;
 
+  /// Registers that products of tensor cores have been written to may be read from here on.
+  template <int Blocks>
+  __device__ static void keep(float (&sum)[Blocks][4]) {
+    FASTTREE_UNROLL
+    for (int n = 0; n < Blocks; ++n) FASTTREE_UNROLL
+    for (int x = 0; x < 4; ++x) asm volatile("" : "+f"(sum[n][x])::"memory");
+  }
+
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
 
   /// Products with 16 keys, in two blocks of 8. The even and the odd steps are added up apart: a
   /// step waits for the one that it is added to.
   __device__ void multiply_keys(float (&product)[2][4], std::uint32_t keys) const {
     float odd[2][4];
-    std::uint32_t const at =
-        keys + chunk_at<head_dim>(lane() % 8 + lane() / 16 * 8, lane() / 8 % 2);
+    std::uint32_t const at = keys + chunk_at(lane() % 8 + lane() / 16 * 8, lane() / 8 % 2);
     FASTTREE_UNROLL
     for (int k = 0; k < head_dim / 16; ++k) {
       std::uint32_t b[4];
@@ -111,7 +158,7 @@ class QueryRows {
   }
 
   /// Takes away what a row does not see.
-  __device__ void mask(float (&product)[2][4], TileRecord const& tile, int const* visible, int key,
+  __device__ void mask(float (*product)[4], TileRecord const& tile, int const* visible, int key,
                        int first_row) const {
     int const row = first_row + lane() / 4;
     FASTTREE_UNROLL
@@ -137,13 +184,15 @@ class QueryRows {
 
   /// Updates the maxima where weights would be above 2^8, and scales sums and outputs to them;
   /// `base` is what to weigh over.
-  __device__ void raise_maximum(float const (&product)[2][4], float (&base)[2]) {
+  template <int Blocks>
+  __device__ void raise_maximum(float const (&product)[Blocks][4], float (&base)[2]) {
     float factor[2];
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
       float top = maximum[x];
       FASTTREE_UNROLL
-      for (int n = 0; n < 2; ++n) top = fmaxf(top, fmaxf(product[n][2 * x], product[n][2 * x + 1]));
+      for (int n = 0; n < Blocks; ++n)
+        top = fmaxf(top, fmaxf(product[n][2 * x], product[n][2 * x + 1]));
       top = fmaxf(top, __shfl_xor_sync(all, top, 1));
       top = fmaxf(top, __shfl_xor_sync(all, top, 2));
       if ((top - maximum[x]) * scale <= 8.f) top = maximum[x];
@@ -157,7 +206,7 @@ class QueryRows {
   }
 
   /// Turns the products of 16 keys into weights, a left operand.
-  __device__ void weigh(float const (&product)[2][4], float const (&base)[2],
+  __device__ void weigh(float const (*product)[4], float const (&base)[2],
                         std::uint32_t (&weights)[4]) {
     FASTTREE_UNROLL
     for (int n = 0; n < 2; ++n) {
@@ -174,7 +223,7 @@ class QueryRows {
 
   /// Adds the values of 16 keys, each times its weight.
   __device__ void multiply_values(std::uint32_t const (&weights)[4], std::uint32_t values) {
-    std::uint32_t const at = values + chunk_at<value_dim>(lane() % 16, lane() / 16);
+    std::uint32_t const at = values + chunk_at(lane() % 16, lane() / 16);
     FASTTREE_UNROLL
     for (int i = 0; i < value_dim / 16; ++i) {
       std::uint32_t b[4];

@@ -89,8 +89,8 @@ struct ResultRows {
     return {sum == 0.f ? -detail::infinity : (maximum + log2f(sum)) * ln2};
   }
 
-  /// Counts partial results of the warp's rows that have been written. Returns a bit for each row of
-  /// the 16 that has all of its partial results.
+  /// Counts partial results of the warp's rows that have been written. Returns a bit for each row
+  /// of the 16 that has all of its partial results.
   __device__ unsigned count_arrivals(Shape const& shape, PlanArrays const& plan, Task const& task,
                                      int first_row) const {
     int const lane = static_cast<int>(threadIdx.x) % 32;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The backend of NVIDIA GPUs since Ampere (A100, RTX 4090; newer ones run it as well): mma.sync and
-// cp.async, on half and bfloat16, head_dim and value_dim both 64 or both 128. Other heads take the
-// portable backend: see select.hpp.
+// cp.async, on half and bfloat16, head_dim and value_dim both 64 or both 128. In code for sm_90a
+// the wide tile is multiplied by wgmma. Other heads take the portable backend: see select.hpp.
 
 #include <algorithm>
 #include <cstddef>

@@ -31,8 +31,8 @@ struct BuilderMemory {
   int least_visible;  ///< keys of its path that some row of the task sees
 };
 
-/// What a building warp knows; both know the same. Its threads gather keys together, or in teams of 8 for a warp's
-/// rows each; what is said of a team is the same in each thread of it.
+/// What a building warp knows; both know the same. Its threads gather keys together, or in teams of
+/// 8 for a warp's rows each; what is said of a team is the same in each thread of it.
 template <class Cache>
 class TileBuilder {
  public:
@@ -117,6 +117,7 @@ class TileBuilder {
     if (lane_ == 0) {
       record.for_all_rows = for_all_rows;
       record.has_tails = last_position >= least_visible_;
+      record.together = pass_ == Pass::of_several_warps && !task_.narrow;
       record.groups_of_warps = static_cast<std::uint16_t>(groups_of_warps);
     }
     __syncwarp();

@@ -44,6 +44,7 @@ struct TileRecord {
   alignas(4) std::uint16_t rows[tile_keys];
   std::uint16_t groups_of_warps;  ///< 4 bits a warp, one for each group that its rows see
   bool for_all_rows;  ///< all keys exist, and all rows attend to them as far as their tails allow
+  bool together;      ///< its keys are those of rows of several warps, of a task of the wide tile
   bool has_tails;     ///< some keys are behind what some row sees of its path
   int task;           ///< its place among the task records; none: there are no more tiles
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The geometry of the sm80 backend, and its shared memory: a ring of key tiles of 16-bit elements.
-// A row of a tile is whole chunks of 16 bytes, which lie rotated by their row (exclusive or), so
-// that the eight rows that ldmatrix reads at once are in different banks.
+// A row of a tile is whole chunks of 16 bytes, eight of them in a row of a panel, where they lie
+// rotated by their row (exclusive or), so that the eight rows that ldmatrix reads at once are in
+// different banks; wgmma wants them so as well.
 
 #include <cstdint>
 #include <type_traits>
@@ -69,15 +70,18 @@ struct SharedMemory {
   }
 };
 
-/// Where chunk `chunk` of row `row` of Dim elements lies, in bytes.
-template <int Dim>
+/// Bytes of a row of a panel, and of a panel: a tile lies in panels of 64 columns.
+inline constexpr int panel_row = 128, panel = tile_keys * panel_row;
+
+/// Where chunk `chunk` of row `row` lies, in bytes.
 __device__ __forceinline__ std::uint32_t chunk_at(int row, int chunk) {
-  return static_cast<std::uint32_t>(row * Dim * 2 + ((chunk ^ (row & 7)) << 4));
+  return static_cast<std::uint32_t>(chunk / 8 * panel + row * panel_row +
+                                    ((chunk % 8 ^ (row & 7)) << 4));
 }
 
 /// From where chunk 0 or 1 of a row lies: an even number of chunks on.
 __device__ __forceinline__ std::uint32_t chunks_on(std::uint32_t at, int chunks) {
-  return at ^ static_cast<std::uint32_t>(chunks) << 4;
+  return (at ^ static_cast<std::uint32_t>(chunks % 8) << 4) + chunks / 8 * panel;
 }
 
 }  // namespace fasttree::cuda::sm80
