@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans are predicted to cost, counted and not timed: the bytes that each planner's plan moves on the
-// FastTree paper's trees and on those of real servers (FASTTREE_TREES names a file of them), and the time
-// that an H200 as it is assumed takes for them. One model judges all plans, in the same tiles, whatever
-// they were planned for. Writes JSON to stdout, one line for a plan. Fails where MinimalTraffic is
-// predicted to take longer than no sharing. FASTTREE_BENCHMARK_SHRINK=8 divides the paper's trees by 8.
+// What plans are predicted to cost, counted and not timed: the bytes that each planner's plan moves
+// on the FastTree paper's trees and on those of real servers (FASTTREE_TREES names a file of them),
+// and the time that the model of an H200 takes for them. One model judges all plans, in the same
+// tiles, whatever they were planned for. Writes JSON to stdout, one line for a plan. Fails where
+// MinimalTraffic is predicted to take longer than no sharing. FASTTREE_BENCHMARK_SHRINK=8 divides
+// the paper's trees by 8.
 
 #include <cstdio>
 #include <string>
@@ -17,13 +18,13 @@
 namespace {
 
 using namespace fasttree;
-using bench::assumed_h200;
 using bench::Fields;
 using bench::Heads;
+using bench::modelled_h200;
 using bench::NamedForest;
 using bench::Planner;
 
-/// A plan as the assumed H200 would carry it out.
+/// A plan as the modelled H200 would carry it out.
 PlanTables plan_for_h200(PrefixTree const& tree, Heads heads, Planner const& planner) {
   Grouping grouping;
   PlanTables tables;
@@ -67,14 +68,14 @@ class Report {
     for (Planner const& planner : planners) {
       PlanTables const tables = plan_for_h200(tree, heads, planner);
       Traffic const traffic = count(tables);
-      double const time = predict(tables, assumed_h200);
-      double const bandwidth = assumed_h200.memory * tables.target.slots;
+      double const time = predict(tables, modelled_h200);
+      double const bandwidth = modelled_h200.memory * tables.target.slots;
       double const outside = 1.0 * tree.queries() * heads.queries * tables.target.row_bytes;
       Fields fields;
       fields.add("source", source).add("tree", named.name).add("heads", heads.name());
       fields.add("planner", planner.name).add("nodes", tree.nodes());
       fields.add("requests", tree.requests()).add("predicted_us", time);
-      fields.add("floor_us", predict_floor(tables, assumed_h200));
+      fields.add("floor_us", predict_floor(tables, modelled_h200));
       fields.add("bandwidth_us", (traffic.new_keys + outside) / bandwidth);
       fields.add("new_key_bytes", traffic.new_keys).add("more_key_bytes", traffic.more_keys);
       fields.add("row_bytes", traffic.rows).add("partial_bytes", traffic.partials);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two planners on one tree, for a machine that need not be there: a plan is made from a description
 // of the machine, and a picture from the plan. If no tree is given, it is one on which the FastTree
-// paper measures; the machine is an H200 whose costs are assumed.
+// paper measures; the machine is an H200, by costs fitted to what it measured.
 //
 //     compare_planners [PICTURE.svg [TREE]]      TREE: "parent id tokens children" a line
 
@@ -82,7 +82,7 @@ int compare(std::vector<std::string> const& arguments) {
   std::string const note = std::to_string(tree.requests()) + " requests, " +
                            std::to_string(tree.nodes()) +
                            " nodes; 32 query heads, 8 KV heads of 128, 16 bits; for an H200 "
-                           "whose costs are assumed";
+                           "whose costs were fitted to measured plans";
   examples::write_file(arguments[0], draw_plans(plans, "Two planners on one prefix tree", note));
   return 0;
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The planners that are compared, and what each plans for. All plan for an H200 as it is assumed; but the
-// paper's planner also for what its constants and rules were made for, its own tiles and one item per
-// multiprocessor. Their query tiles are as tall, so any of the plans can run in the tiles of the other.
+// The planners that are compared, and what each plans for. All plan for the model of an H200; but
+// the paper's planner also for what its constants and rules were made for, its own tiles and one
+// item per multiprocessor. Their query tiles are as tall, so any of the plans can run in the tiles
+// of the other.
 
 #include <string>
 
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
 #include <fasttree/planner/minimal_traffic.hpp>
-#include "assumed_h200.hpp"
 #include "heads.hpp"
+#include "modelled_h200.hpp"
 
 namespace fasttree::bench {
 
@@ -43,10 +44,10 @@ void build(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping,
 }  // namespace detail
 
 inline Planner const minimal_traffic{"MinimalTraffic", h200_target,
-                                     detail::build<[] { return MinimalTraffic<>{assumed_h200}; }>};
+                                     detail::build<[] { return MinimalTraffic<>{modelled_h200}; }>};
 
 inline Planner const fixed_pieces{"MinimalTraffic_pieces_of_2048", h200_target, detail::build<[] {
-                                    return MinimalTraffic<>{assumed_h200, 2048};
+                                    return MinimalTraffic<>{modelled_h200, 2048};
                                   }>};
 
 inline Planner const greedy_edges{"GreedyEdges", paper_target,

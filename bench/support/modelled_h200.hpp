@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An H200 as planners see it, until its backends are calibrated. Whatever is computed with its
-// assumed costs is a prediction.
+// An H200 as planners see it: what is computed with its costs is a prediction.
 
 #include <fasttree/backend/cuda/sm80/costs.hpp>
 #include <fasttree/plan/machine_costs.hpp>
 
 namespace fasttree::bench {
 
-inline constexpr MachineCosts assumed_h200 = cuda::sm80::h200_costs;
+inline constexpr MachineCosts modelled_h200 = cuda::sm80::h200_costs;
 
 /// Attention of 16-bit elements with head_dim 128, in tiles of 64 and of 16 rows.
 constexpr PlanTarget h200_target(int query_heads, int kv_heads) {
