@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include <fasttree/core/integers.hpp>
@@ -25,6 +26,9 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   bool const narrow = item.query_end - item.query_begin <= tables.narrow_queries;
   auto const step =
       static_cast<std::uint32_t>((narrow ? tables.tiles.narrow : tables.tiles.wide).row_step);
+  // Steps are powers of two but for a tile of one's own; divisions would be most of this function.
+  int const shift = std::has_single_bit(step) ? std::countr_zero(step) : -1;
+  auto const steps = [&](std::uint32_t rows) { return shift < 0 ? rows / step : rows >> shift; };
   double const all_rows = round_up(queries * group, step);
   int const teams = narrow ? 1 : tables.tiles.wide.row_teams;
   std::array<double, 8> of_team{};  // products with rows of one team alone
@@ -37,11 +41,11 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
     bool const is_new = range.query_begin >= item.query_begin;
     new_keys += is_new ? keys : 0;
     more_keys += is_new ? 0 : keys;
-    auto const first = static_cast<std::uint32_t>(begin) * group / step * step;
-    auto const last = round_up(static_cast<std::uint32_t>(end) * group, step);
-    bool const one_team = teams > 1 && last - first == step;
-    (one_team ? of_team[first / step % teams] : products) +=
-        keys * (narrow ? all_rows : last - first);
+    std::uint32_t const first = steps(static_cast<std::uint32_t>(begin) * group);
+    std::uint32_t const last = steps(static_cast<std::uint32_t>(end) * group + step - 1);
+    bool const one_team = teams > 1 && last - first == 1;
+    (one_team ? of_team[first % teams] : products) +=
+        keys * (narrow ? all_rows : (last - first) * step);
   }
   products += teams * *std::max_element(of_team.begin(), of_team.end());
   ItemWork work{.new_keys = new_keys, .more_keys = more_keys};

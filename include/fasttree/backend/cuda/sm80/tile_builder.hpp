@@ -2,11 +2,11 @@
 #pragma once
 // Which keys a tile holds, where they lie and which rows see them: found out by two warps while
 // others multiply, so that nobody waits for the plan or for a page table. The two go through the
-// same tiles, and write them in turn. Tasks are (work item, KV
-// head) pairs from the workspace's queue, in the plan's order. The ranges of a task are sorted into
-// a table (key_table.hpp); in the order of the table their keys stand side by side in tiles: first
-// those that rows of several warps see, then those of one warp each, 16 of every warp in a tile, so
-// that leaves of different warps are multiplied at the same time.
+// same tiles, and write them in turn. Tasks are (work item, KV head) pairs from the workspace's
+// queue, in the plan's order. The ranges of a task are sorted into a table (key_table.hpp); in the
+// order of the table their keys stand side by side in tiles: first those that rows of several warps
+// see, then those of one warp each, 16 of every warp in a tile, so that leaves of different warps
+// are multiplied at the same time.
 
 #include <cstdint>
 
