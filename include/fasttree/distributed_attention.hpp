@@ -37,13 +37,14 @@ struct DistributedPlan {
 /// Errors: those of make_plan and plan_reduction.
 template <class Space, Communicator Comm, Element E, int HeadDim, int ValueDim,
           PlannerPolicy Policy = DefaultPlanner>
-auto make_distributed_plan(Space const& space, Comm& communicator, PrefixTree const& shard,
-                           AttentionShape<E, HeadDim, ValueDim> const& shape,
-                           ReductionAlgorithm algorithm,
-                           Policy const& policy = Policy{DefaultBackend<Space>::costs}) {
+auto make_distributed_plan(
+    Space const& space, Comm& communicator, PrefixTree const& shard,
+    AttentionShape<E, HeadDim, ValueDim> const& shape, ReductionAlgorithm algorithm,
+    Policy const& policy = Policy{
+        DefaultBackend<Space, AttentionShape<E, HeadDim, ValueDim>>::costs}) {
   using Shape = AttentionShape<E, HeadDim, ValueDim>;
   auto attention = make_plan(space, shard, shape, policy);
-  return DistributedPlan<Space, Shape, DefaultBackend<Space>, Comm>{
+  return DistributedPlan<Space, Shape, DefaultBackend<Space, Shape>, Comm>{
       std::move(attention),
       plan_reduction(space, communicator, shard.queries(), shape.query_heads, ValueDim, algorithm)};
 }

@@ -88,7 +88,8 @@ std::size_t workspace_bytes(Space const& space, AttentionPlan<Space, Shape, Back
   return workspace_layout(space, plan).bytes(plan.tables().partials + more_partials);
 }
 
-/// A workspace in memory of the caller's: for several plans, make it for the largest.
+/// A workspace in memory of the caller's: for several plans of the same heads, make it for the
+/// largest.
 /// Errors: `Error` where a plan's `workspace_bytes` do not fit, or memory is not aligned to 64
 /// bytes.
 template <class Space, class Shape, class Backend>
@@ -97,7 +98,7 @@ Workspace<Space> make_workspace(Space const& space,
                                 typename Workspace<Space>::Memory memory) {
   require(memory.extent(0) >= workspace_bytes(space, plan), "make_workspace", "memory.extent(0)",
           workspace_bytes(space, plan), memory.extent(0));
-  Workspace<Space> workspace(std::move(memory));
+  Workspace<Space> workspace(std::move(memory), workspace_layout(space, plan));
   Backend::prepare(space, plan, workspace);
   return workspace;
 }

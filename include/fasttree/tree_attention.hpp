@@ -58,6 +58,8 @@ void tree_attention(Space const& space, AttentionPlan<Space, Shape, Backend> con
   if (workspace.bytes() < workspace_bytes(space, plan))
     fail(function, "workspace.bytes()", "at least " + std::to_string(workspace_bytes(space, plan)),
          workspace.bytes());
+  require(workspace.layout() == workspace_layout(space, plan), function, "workspace",
+          "one that was made for a plan of these heads, on this space", "another");
   if (plan.queries() == 0) return;
   attend(space, plan, asked, cache, results, workspace);
 }

@@ -204,6 +204,26 @@ TEST_CASE("queries without keys are in no item and in the merge, as identity row
   }
 }
 
+TEST_CASE("a key range that no query attends to makes no item") {
+  struct IdleRange {
+    int keys_per_item;
+
+    constexpr void group(PrefixTree const& tree, PlanTarget const&, Grouping& grouping) const {
+      order_requests(tree, grouping);
+      grouping.ranges.push_back({0, 3, 0, 1, 1});
+      grouping.groups.push_back({0, 2, 0, 1, 2, keys_per_item});
+    }
+  };
+  auto const tree = Forest{{-1}, {3}, {{0}, {0}}}.tree();
+  Grouping grouping;
+  PlanTables tables;
+  for (int const keys_per_item : {2, 100}) {
+    build_plan(tree, PlanTarget{}, IdleRange{keys_per_item}, grouping, tables);
+    CHECK(tables.items.empty());
+    CHECK(tables.merge_queries.size() == 2);
+  }
+}
+
 TEST_CASE("a chain of 100 000 nodes is planned without recursion by every policy") {
   int const count = 100'000;
   Forest forest;

@@ -106,6 +106,15 @@ TEST_CASE("refused: a workspace that is one byte short; one that just suffices i
                        Error);
 }
 
+TEST_CASE("refused: a workspace that was made for a plan of other heads") {
+  Call call;
+  Shape const more_heads{.query_heads = 8, .kv_heads = 2};
+  call.workspace = make_workspace(call.space, make_plan(call.space, call.tree, more_heads));
+  call.refused(
+      "workspace: expected one that was made for a plan of these heads, on this space, "
+      "found another");
+}
+
 TEST_CASE("refused: workspace memory that is not aligned to 64 bytes") {
   Call const call;
   std::size_t const bytes = workspace_bytes(call.space, call.plan);

@@ -81,14 +81,16 @@ class UploadedArrays {
     bool fits = memory_.data() != nullptr;
     for (int i = 0; i < Arrays; ++i) fits = fits && bytes[i] <= sections_[i].bytes;
     if (fits) return;
+    std::array<Section, Arrays> sections;
     std::size_t end = 0;
     for (int i = 0; i < Arrays; ++i) {
-      sections_[i] = {end, std::max(bytes[i], sections_[i].bytes)};
-      end += round_up(sections_[i].bytes, alignment);
+      sections[i] = {end, std::max(bytes[i], sections_[i].bytes)};
+      end += round_up(sections[i].bytes, alignment);
     }
     host_.resize(end);
     memory_ = Kokkos::View<std::byte*, Space>(
         Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::make_plan::tables"), end);
+    sections_ = sections;
   }
 
   std::array<Section, Arrays> sections_{};

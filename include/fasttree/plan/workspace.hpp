@@ -60,6 +60,8 @@ class WorkspaceLayout {
     return partials(bytes) * row_bytes_;
   }
 
+  friend constexpr bool operator==(WorkspaceLayout const&, WorkspaceLayout const&) = default;
+
  private:
   /// Partial results for which a block has room.
   constexpr std::size_t partials(std::size_t bytes) const {
@@ -78,6 +80,7 @@ class Workspace {
   WorkQueue* queue() const { return reinterpret_cast<WorkQueue*>(memory_.data()); }
   std::byte* data() const { return memory_.data(); }
   std::size_t bytes() const { return memory_.extent(0); }
+  WorkspaceLayout const& layout() const { return layout_; }
 
  private:
   template <class S, class Shape, class Backend>
@@ -85,12 +88,13 @@ class Workspace {
                                      typename Workspace<S>::Memory);
 
   /// Takes memory as it is; the queue in it must be emptied.
-  explicit Workspace(Memory memory) : memory_(memory) {
+  Workspace(Memory memory, WorkspaceLayout const& layout) : memory_(memory), layout_(layout) {
     require(reinterpret_cast<std::uintptr_t>(memory_.data()) % WorkspaceLayout::alignment == 0,
             "make_workspace", "memory.data()", "an address that is a multiple of 64", "another");
   }
 
   Memory memory_;
+  WorkspaceLayout layout_;
 };
 
 }  // namespace fasttree

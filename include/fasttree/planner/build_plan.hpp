@@ -85,9 +85,12 @@ constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
                                             : 0;
 }
 
-/// Teams count tasks, items x KV heads, by int; each asks for one more than there are.
+/// Teams count tasks by int: items x KV heads, and for a query of more rows than a tile, x tiles;
+/// each asks for one more than there are.
 constexpr void require_tasks(char const* function, std::size_t items, PlanTarget const& target) {
-  std::int64_t const tasks = static_cast<std::int64_t>(items) * target.kv_heads + target.slots;
+  int const tiles = ceil_div(target.group, target.tiles.wide.query_rows);
+  std::int64_t const tasks =
+      static_cast<std::int64_t>(items) * target.kv_heads * tiles + target.slots;
   require(tasks < std::numeric_limits<int>::max(), function, "items x KV heads", "less than 2^31",
           tasks);
 }
@@ -103,7 +106,8 @@ constexpr bool add_whole_group(KeyGroup const& group, Grouping const& grouping,
     KeyRange const& range = grouping.ranges[i];
     if (range.length == 0) return false;
     keys += range.length;
-    has_keys |= range.query_begin < group.query_end && range.query_end > group.query_begin;
+    has_keys |=
+        std::max(range.query_begin, group.query_begin) < std::min(range.query_end, group.query_end);
   }
   if (!has_keys || keys > group.keys_per_item) return false;
   int const first = static_cast<int>(tables.ranges.size());
@@ -141,10 +145,10 @@ constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, PlanTa
     bool used = false;
     for (int begin = group.query_begin; begin < group.query_end; begin += group.queries_per_item) {
       int const end = std::min(begin + group.queries_per_item, group.query_end);
-      bool const has_keys = std::any_of(tables.ranges.begin() + range_begin, tables.ranges.end(),
-                                        [&](KeyRange const& piece) {
-                                          return piece.query_begin < end && piece.query_end > begin;
-                                        });
+      bool const has_keys = std::any_of(
+          tables.ranges.begin() + range_begin, tables.ranges.end(), [&](KeyRange const& piece) {
+            return std::max(piece.query_begin, begin) < std::min(piece.query_end, end);
+          });
       if (!has_keys) continue;
       tables.items.push_back({begin, end, range_begin, range_end, WorkItem::direct});
       used = true;

@@ -2,8 +2,8 @@
 #pragma once
 // Attention on tensor cores in one launch: persistent blocks of four warps that multiply and two
 // that build tiles and start their copies. A block sees one stream of key tiles across its tasks,
-// through a ring in shared memory; warps wait for each other at its places alone. Who writes the
-// last partial result of a row merges them.
+// through a ring in shared memory; but for the ends of tasks, warps wait for each other at its
+// places alone. Who writes the last partial result of a row merges them.
 
 #include <cstddef>
 #include <cstdint>
@@ -117,7 +117,7 @@ class Attend {
     }
   }
 
-  /// The same for rows of any alignment, in this thread.
+  /// The same for rows of any alignment, by the threads themselves.
   template <int Dim>
   __device__ void copy_elements(KeyRow<Stored> const* rows, Stored const* KeyRow<Stored>::*part,
                                 Stored* to) const {
@@ -135,7 +135,8 @@ class Attend {
 
   __device__ void multiply_tiles(Tile* ring, Memory& memory) const {
     QueryRows<Shape> rows;
-    rows.scale = fmaxf(fabsf(log2_scale()), 1e-30f);  // the sign goes to the queries
+    float const scale = fabsf(log2_scale());  // the sign goes to the queries
+    rows.scale = scale < 1e-30f ? 1e-30f : scale;
     int const warp = static_cast<int>(threadIdx.x) / 32;
     int task = unopened;
     for (RingPlace at;; at.advance(stages)) {
@@ -228,6 +229,7 @@ class Attend {
   /// Writes the rows of the warp. Returns a bit for each that has now all of its partial results.
   __device__ unsigned write_rows(Task const& task, QueryRows<Shape> const& rows) const {
     unsigned not_finite = result_rows.write(shape, plan, task, first_row(task), rows);
+    __syncwarp();
     for (; not_finite != 0; not_finite &= not_finite - 1)
       compute_again(task, first_row(task) + __ffs(not_finite) - 1);
     if (task.item.partial_begin == WorkItem::direct) return 0;

@@ -4,7 +4,6 @@
 // workspace as partial results, which the warp that writes the last one of a row merges, in the
 // plan's order. The formula is that of core/log_sum_exp.hpp for any number of sides.
 
-#include <cmath>
 #include <cstdint>
 
 #include <fasttree/backend/backend.hpp>
@@ -45,7 +44,7 @@ struct ResultRows {
   };
 
   /// Writes the rows of a warp, from row `first_row` of the task on. Returns a bit for each row of
-  /// the 16 whose output is not finite.
+  /// the 16 whose output is not finite, or whose logits are so large that rounding took all weights.
   __device__ unsigned write(Shape const& shape, PlanArrays const& plan, Task const& task,
                             int first_row, QueryRows<Shape> const& rows) const {
     int const thread = static_cast<int>(threadIdx.x) % 32;
@@ -55,7 +54,8 @@ struct ResultRows {
       int const row = first_row + thread / 4 + 8 * x;
       if (row >= task.rows) continue;
       float const factor = rows.sum[x] == 0.f ? 0.f : __fdividef(1.f, rows.sum[x]);  // 0: no key
-      if (!rows.is_finite(x)) not_finite |= 1u << (thread / 4 + 8 * x);
+      bool const lost = rows.sum[x] == 0.f && rows.maximum[x] > -detail::infinity;
+      if (lost || !rows.is_finite(x)) not_finite |= 1u << (thread / 4 + 8 * x);
       write_row(shape, plan, task, row, log_sum_exp_of(rows.maximum[x] * rows.scale, rows.sum[x]),
                 thread % 4 == 0, [&](auto* to, std::int64_t stride) {
                   write_elements(to, stride, rows, x, factor);
@@ -95,7 +95,7 @@ struct ResultRows {
                                      int first_row) const {
     int const lane = static_cast<int>(threadIdx.x) % 32;
     bool const counts = lane < warp_rows && first_row + lane < task.rows;
-    auto const [query, head] = RowOf(shape, task, first_row + (counts ? lane : 0));
+    auto const [query, head] = RowOf(shape, task, counts ? first_row + lane : 0);
     int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
     __threadfence();
     __syncwarp();
@@ -107,6 +107,7 @@ struct ResultRows {
       if (complete) *arrived = 0;  // for the next call
     }
     __threadfence();
+    __syncwarp();
     return __ballot_sync(all, complete);
   }
 

@@ -95,8 +95,9 @@ struct Backend {
   }
 
   static void clear(Kokkos::Cuda const& space, void* memory, std::size_t bytes) {
-    check(cudaMemsetAsync(memory, 0, bytes, space.cuda_stream()), "make_workspace",
-          "cudaMemsetAsync");
+    constexpr char const* function = "make_workspace";
+    check(cudaSetDevice(space.cuda_device()), function, "cudaSetDevice");
+    check(cudaMemsetAsync(memory, 0, bytes, space.cuda_stream()), function, "cudaMemsetAsync");
   }
 };
 

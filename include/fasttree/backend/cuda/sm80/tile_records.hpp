@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the warp that builds tiles tells those that multiply them, in shared memory.
+// What the warps that build tiles tell those that multiply them, in shared memory.
 
 #include <cstdint>
 
