@@ -39,7 +39,8 @@ struct PartialArrays {
 
 /// A backend for heads of `Shape` on `Space`: its tiles, what work costs on the machine that it is
 /// meant for, by how much it rounds softmax weights beyond float, the teams that run at once and
-/// the scratch of each, and `prepare` for a new workspace, `attend` for the stage of that name. `teams` throws an `Error` on a device that it cannot run on.
+/// the scratch of each, and `prepare` for a new workspace, `attend` for the stage of that name.
+/// `teams` throws an `Error` on a device that it cannot run on.
 template <class Candidate, class Space, class Shape>
 concept BackendFor = requires(Space const& space, Shape const& shape,
                               AttentionPlan<Space, Shape, Candidate> const& plan,

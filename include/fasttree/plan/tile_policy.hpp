@@ -11,8 +11,8 @@ struct TilePolicy {
   int query_rows = 64;
   int key_rows = 64;
   int row_step = 1;
-  /// How many teams of threads have rows of their own, a step each, if they do: what rows of one team
-  /// see alone takes as long as if all teams had as many keys. At most 8.
+  /// How many teams of threads have rows of their own, a step each, if they do: what rows of one
+  /// team see alone takes as long as if all teams had as many keys. At most 8.
   int row_teams = 1;
 
   friend constexpr bool operator==(TilePolicy const&, TilePolicy const&) = default;

@@ -63,8 +63,8 @@ struct Backend {
            sizeof(float);
   }
 
-  /// Enqueues what makes a new workspace ready: its queue is empty. By a team policy: at the first of them
-  /// Kokkos allocates for its teams, which attention must not.
+  /// Enqueues what makes a new workspace ready: its queue is empty. By a team policy: at the first
+  /// of them Kokkos allocates for its teams, which attention must not.
   template <class Shape>
   static void prepare(Space const& space, AttentionPlan<Space, Shape, Backend> const&,
                       Workspace<Space> const& workspace) {

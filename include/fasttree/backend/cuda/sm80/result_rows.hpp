@@ -44,7 +44,8 @@ struct ResultRows {
   };
 
   /// Writes the rows of a warp, from row `first_row` of the task on. Returns a bit for each row of
-  /// the 16 whose output is not finite, or whose logits are so large that rounding took all weights.
+  /// the 16 whose output is not finite, or whose logits are so large that rounding took all
+  /// weights.
   __device__ unsigned write(Shape const& shape, PlanArrays const& plan, Task const& task,
                             int first_row, QueryRows<Shape> const& rows) const {
     int const thread = static_cast<int>(threadIdx.x) % 32;
