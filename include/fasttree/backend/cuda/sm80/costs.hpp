@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What work costs on an H200, for plans of the sm80 backend and for predictions where no GPU is:
-// fitted to the times of 165 plans of MinimalTraffic and NoSharing, by several costs, on the
-// FastTree paper's trees and on batches of real servers. Half of them are predicted within 5 %.
+// fitted to times of plans of MinimalTraffic and NoSharing on the FastTree paper's trees and on
+// batches of real servers, before the wide tile was multiplied by wgmma. How well they predict is
+// in the README.
 
 #include <fasttree/plan/machine_costs.hpp>
 
