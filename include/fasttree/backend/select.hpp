@@ -2,6 +2,8 @@
 #pragma once
 // Which backend serves an execution space and heads: one line for each.
 
+#include <type_traits>
+
 #include <fasttree/backend/portable/portable.hpp>
 #if FASTTREE_CUDA
 #include <fasttree/backend/cuda/sm80/sm80.hpp>
@@ -17,13 +19,26 @@ struct BackendOf {
 };
 
 #if FASTTREE_CUDA
-template <class Shape>
-requires(cuda::sm80::supports<Shape>) struct BackendOf<Kokkos::Cuda, Shape> {
 #ifdef KOKKOS_ARCH_HOPPER90
-  using type = cuda::sm80::Backend<8>;
+inline constexpr int cuda_warps = 8;
 #else
-  using type = cuda::sm80::Backend<4>;
+inline constexpr int cuda_warps = 4;
 #endif
+#if defined(KOKKOS_ARCH_AMPERE86) || defined(KOKKOS_ARCH_ADA89) || defined(KOKKOS_ARCH_BLACKWELL120)
+inline constexpr bool holds_large_tiles = false;  // in 100 KB of shared memory
+#else
+inline constexpr bool holds_large_tiles = true;
+#endif
+
+/// Heads that tensor cores take.
+template <class Shape>
+concept TensorCoreShape = cuda::sm80::supports<Shape> &&
+    (holds_large_tiles || !cuda::sm80::is_large<Shape>);
+
+template <TensorCoreShape Shape>
+struct BackendOf<Kokkos::Cuda, Shape> {
+  using type = std::conditional_t<cuda::sm80::is_large<Shape>, cuda::sm80::Backend<4, 1>,
+                                  cuda::sm80::Backend<cuda_warps>>;
 };
 #endif
 

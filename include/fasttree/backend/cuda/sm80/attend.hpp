@@ -5,6 +5,8 @@
 // through a ring in shared memory; but for the ends of tasks, warps wait for each other at its
 // places alone. Blocks that find no task left merge partial results.
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -19,13 +21,13 @@
 namespace fasttree::cuda::sm80 {
 
 /// The kernel.
-template <int Warps, class Shape, class Cache, class Output, LogBase Base>
+template <int Warps, int Blocks, class Shape, class Cache, class Output, LogBase Base>
 class Attend {
  public:
   static constexpr int threads = Block<Warps>::threads;
-  static constexpr int blocks_per_processor = 8 / Warps;
+  static constexpr int blocks_per_processor = Blocks;
   using Stored = typename Shape::element_type;
-  using Memory = SharedMemory<Shape, Warps>;
+  using Memory = SharedMemory<Shape, Warps, Blocks>;
 
   Shape shape;
   PlanArrays plan;
@@ -91,16 +93,25 @@ class Attend {
 
   /// Starts to copy keys and values of the warp's part of a tile.
   __device__ static void copy(TileBuilder<Cache, Warps> const& builder, Tile& tile) {
+    if (builder.aligned()) return copy_chunks<0>(builder, tile);
     KeyRow<Stored> const* const rows = builder.rows();
-    int const first_key = (static_cast<int>(threadIdx.x) / 32 - Warps) * Record::part_keys;
-    if (!builder.aligned()) {
-      copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, first_key, tile.keys);
-      copy_elements<Shape::value_dim>(rows, &KeyRow<Stored>::value, first_key, tile.values);
-      return;
-    }
-    static_assert(Shape::head_dim == Shape::value_dim);
-    constexpr int dim = Shape::head_dim, chunks = dim / 8, rows_at_once = 32 / chunks, batch = 8;
-    int const chunk = static_cast<int>(threadIdx.x) % chunks;
+    int const first_key = first_key_of_part();
+    copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, first_key, tile.keys);
+    copy_elements<Shape::value_dim>(rows, &KeyRow<Stored>::value, first_key, tile.values);
+  }
+
+  /// The same from chunk `First` of the rows on, 16 bytes at a time: as many chunks as a power of
+  /// two says, of keys and values where both have them; then those that are left.
+  template <int First>
+  __device__ static void copy_chunks(TileBuilder<Cache, Warps> const& builder, Tile& tile) {
+    constexpr int of_key = Shape::head_dim / 8, of_value = Shape::value_dim / 8;
+    constexpr int of_both = std::min(of_key, of_value), of_longer = std::max(of_key, of_value);
+    constexpr int left = (First < of_both ? of_both : of_longer) - First;
+    constexpr int chunks = static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));
+    constexpr int rows_at_once = 32 / chunks, batch = std::min(chunks, 8);
+    KeyRow<Stored> const* const rows = builder.rows();
+    int const first_key = first_key_of_part();
+    int const chunk = First + static_cast<int>(threadIdx.x) % chunks;
     int const first = static_cast<int>(threadIdx.x) % 32 / chunks;
     std::uint32_t const keys = shared_address(tile.keys), values = shared_address(tile.values);
 #pragma unroll 1
@@ -111,13 +122,19 @@ class Attend {
       FASTTREE_UNROLL
       for (int i = 0; i < batch; ++i) {
         std::uint32_t const to = chunk_at<Tile::panel>(first_key + begin + i * rows_at_once, chunk);
-        copy_16(keys + to, from[i].key + 8 * chunk);
-        copy_16(values + to, from[i].value + 8 * chunk);
+        if constexpr (First < of_key) copy_16(keys + to, from[i].key + 8 * chunk);
+        if constexpr (First < of_value) copy_16(values + to, from[i].value + 8 * chunk);
       }
     }
+    if constexpr (First + chunks < of_longer) copy_chunks<First + chunks>(builder, tile);
   }
 
-  /// The same for rows of any alignment, by the threads themselves.
+  /// Which key of a tile is the first of the warp's part.
+  __device__ static int first_key_of_part() {
+    return (static_cast<int>(threadIdx.x) / 32 - Warps) * Record::part_keys;
+  }
+
+  /// Copies rows of any alignment, by the threads themselves.
   template <int Dim>
   __device__ static void copy_elements(KeyRow<Stored> const* rows,
                                        Stored const* KeyRow<Stored>::*part, int first_key,
@@ -159,7 +176,7 @@ class Attend {
             record.together > 0 && row_warps > 1) {
           int const first_key = warp / row_warps * 64;
           int const last_key = record.together * Record::part_keys;
-          if (last_key > 64 && row_warps == Warps) {
+          if (Warps == 8 && last_key > 64 && row_warps == Warps) {
             rows.template attend_together<Block<Warps>::tile_keys>(record, 0, visible, row, keys,
                                                                    values);
           } else if (last_key > first_key) {
@@ -324,9 +341,9 @@ class Attend {
 #pragma unroll 1
     for (int half = Warps / 2; half >= row_warps; half /= 2) {  // the first half adds the second
 #pragma unroll 1
-      for (int from = 0; from < half; from += 2) {
+      for (int from = 0; from < half; from += Memory::senders) {
         int const sender = warp - half - from, receiver = warp - from;
-        int const pairs = min(half - from, 2);
+        int const pairs = min(half - from, Memory::senders);
         if (sender >= 0 && sender < pairs)
           exchange(
               memory.outputs[sender], [](float2& to, float a, float b) { to = make_float2(a, b); },

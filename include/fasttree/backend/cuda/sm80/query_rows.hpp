@@ -29,14 +29,15 @@ class QueryRows {
   static constexpr int value_dim = Shape::value_dim;
 
   std::uint32_t query[head_dim / 16][4];
-  float output[value_dim / 8][4];
+  /// In whole panels, as wgmma takes them; what is behind value_dim may be anything.
+  float output[padded(value_dim) / 8][4];
   float scale;               ///< positive: of products of queries and keys, to logits in base 2
   float maximum[2], sum[2];  ///< of products; of the weights of keys that this thread has had
 
   __device__ void clear() {
     FASTTREE_UNROLL
-    for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
-    for (int x = 0; x < 4; ++x) output[i][x] = 0.f;
+    for (auto& block : output) FASTTREE_UNROLL
+    for (float& x : block) x = 0.f;
     maximum[0] = maximum[1] = -detail::infinity;
     sum[0] = sum[1] = 0.f;
   }
@@ -91,10 +92,7 @@ class QueryRows {
     sm90::begin_products();
     FASTTREE_UNROLL
     for (int g = 0; g < Keys / group_keys; ++g)
-      sm90::multiply<is_bfloat16, 1>(
-          output, weights[g],
-          sm90::matrix(values + (first_key + g * group_keys) * panel_row, panel, 8 * panel_row),
-          true);
+      multiply_panels<0>(weights[g], values + (first_key + g * group_keys) * panel_row);
     sm90::finish_products();
     keep(output);
   }
@@ -112,8 +110,8 @@ class QueryRows {
   __device__ bool is_finite(int x) const {
     float differences = 0.f;  // nan minus nan and inf minus inf are not 0
     FASTTREE_UNROLL
-    for (auto const& block : output) {
-      float const a = block[2 * x], b = block[2 * x + 1];
+    for (int i = 0; i < value_dim / 8; ++i) {
+      float const a = output[i][2 * x], b = output[i][2 * x + 1];
       differences += (a - a) + (b - b);
     }
     return differences == 0.f;
@@ -135,6 +133,17 @@ class QueryRows {
     FASTTREE_UNROLL
     for (int n = 0; n < Blocks; ++n) FASTTREE_UNROLL
     for (int x = 0; x < 4; ++x) asm volatile("" : "+f"(sum[n][x])::"memory");
+  }
+
+  /// Adds values of 16 keys, each times its weight, by wgmma: of two panels at a time, from panel
+  /// `First` on.
+  template <int First>
+  __device__ void multiply_panels(std::uint32_t const (&weights)[4], std::uint32_t values) {
+    constexpr int left = padded(value_dim) / 64 - First, blocks = left > 1 ? 16 : 8;
+    sm90::multiply<is_bfloat16, 1>(
+        reinterpret_cast<float(&)[blocks][4]>(output[8 * First]), weights,
+        sm90::matrix(values + First * panel, panel, 8 * panel_row), true);
+    if constexpr (left > 2) multiply_panels<First + 2>(weights, values);
   }
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }

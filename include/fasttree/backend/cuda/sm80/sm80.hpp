@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The backend of NVIDIA GPUs since Ampere (A100, RTX 4090; newer ones run it as well): mma.sync and
-// cp.async, on half and bfloat16, head_dim and value_dim both 64 or both 128. In code for sm_90a
-// the wide tile is multiplied by wgmma. Other heads take the portable backend: see select.hpp.
+// cp.async, on half and bfloat16, head_dim and value_dim 64, 96, 128, 192 or 256. In code for
+// sm_90a the wide tile is multiplied by wgmma. Other heads take the portable backend: see
+// select.hpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,18 +17,18 @@
 
 namespace fasttree::cuda::sm80 {
 
-/// With blocks of so many multiplying warps: eight, one block to a multiprocessor, where it has the
-/// shared memory of Hopper's; else four. Errors of `teams`: `Error` on a device that has not what
-/// the kernels need.
-template <int Warps>
+/// With blocks of so many multiplying warps, and at most so many blocks to a multiprocessor: one of
+/// eight where it has the shared memory of Hopper's, else two of four; for large heads one of four.
+/// Errors of `teams`: `Error` on a device that has not what the kernels need.
+template <int Warps, int Blocks = 8 / Warps>
 struct Backend {
   template <class Shape>
   static consteval Tiles tiles() {
-    static_assert(supports<Shape>);
+    static_assert(supports<Shape> && (!is_large<Shape> || Warps * Blocks == 4));
     return {.wide = wide_tile<Warps>, .narrow = narrow_tile<Warps>};
   }
 
-  static constexpr MachineCosts costs = h200_costs<Warps>;
+  static constexpr MachineCosts costs = h200_costs<Warps, Blocks>;
 
   /// Weights are rounded to the elements that they multiply.
   template <class Shape>
@@ -67,35 +68,35 @@ struct Backend {
                      StridedArray<typename Shape::element_type const, 3> queries,
                      Cache const& cache, Results<Output, Base> const& results,
                      Workspace<Kokkos::Cuda> const& workspace) {
-    using Memory = SharedMemory<Shape, Warps>;
+    using Memory = SharedMemory<Shape, Warps, Blocks>;
     static_assert(Memory::bytes(2) <= least_memory);
     auto const& device = space.cuda_device_prop();
     std::size_t const memory =
         device.sharedMemPerMultiprocessor / static_cast<std::size_t>(blocks(device)) - reserved;
     int stages = Memory::most_stages;
     while (Memory::bytes(stages) > std::min(memory, device.sharedMemPerBlockOptin)) --stages;
-    launch(
-        space, "fasttree::tree_attention::attend",
-        Attend<Warps, Shape, Cache, Output, Base>{plan.shape(),
-                                                  plan.arrays(),
-                                                  workspace.queue(),
-                                                  queries,
-                                                  cache,
-                                                  {results, partial_arrays(space, plan, workspace)},
-                                                  stages},
-        teams(space), Memory::bytes(stages));
+    launch(space, "fasttree::tree_attention::attend",
+           Attend<Warps, Blocks, Shape, Cache, Output, Base>{
+               plan.shape(),
+               plan.arrays(),
+               workspace.queue(),
+               queries,
+               cache,
+               {results, partial_arrays(space, plan, workspace)},
+               stages},
+           teams(space), Memory::bytes(stages));
   }
 
  private:
   static constexpr std::size_t reserved = 1024;  ///< of each block's shared memory, by CUDA
   /// With a ring of two tiles. Of four warps, two such blocks fit into the 164 KB of an A100's
-  /// multiprocessor, one into the 100 KB of an RTX 4090's.
-  static constexpr std::size_t least_memory = (Warps == 8 ? 162 : 81) * 1024;
+  /// multiprocessor, one into the 100 KB of an RTX 4090's; with large heads, one and none.
+  static constexpr std::size_t least_memory = 1024 * (Warps == 8 ? 162 : Blocks == 2 ? 81 : 154);
 
   /// Of a multiprocessor.
   static int blocks(cudaDeviceProp const& device) {
     auto const fit = device.sharedMemPerMultiprocessor / (least_memory + reserved);
-    return static_cast<int>(std::clamp<std::size_t>(fit, 1, 8 / Warps));
+    return static_cast<int>(std::clamp<std::size_t>(fit, 1, Blocks));
   }
 
   static void clear(Kokkos::Cuda const& space, void* memory, std::size_t bytes) {

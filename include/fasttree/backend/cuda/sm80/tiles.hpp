@@ -16,12 +16,21 @@
 
 namespace fasttree::cuda::sm80 {
 
-/// Heads that the kernels of this backend are written for.
+/// A length of rows that the kernels of this backend are written for.
+constexpr bool has_dim(int dim) {
+  return dim == 64 || dim == 96 || dim == 128 || dim == 192 || dim == 256;
+}
+
+/// Heads of such rows.
 template <class Shape>
 inline constexpr bool supports = false;
-template <Element E, int Dim>
-inline constexpr bool supports<AttentionShape<E, Dim, Dim>> =
-    !std::is_same_v<E, float> && (Dim == 64 || Dim == 128);
+template <Element E, int HeadDim, int ValueDim>
+inline constexpr bool supports<AttentionShape<E, HeadDim, ValueDim>> =
+    !std::is_same_v<E, float> && has_dim(HeadDim) && has_dim(ValueDim);
+
+/// Heads whose tiles and accumulators want blocks of four warps, one to a multiprocessor.
+template <class Shape>
+inline constexpr bool is_large = Shape::head_dim > 128 || Shape::value_dim > 128;
 
 template <class Stored>
 inline constexpr Operand operand = std::is_same_v<Stored, half> ? Operand::half : Operand::bfloat16;
@@ -29,25 +38,30 @@ inline constexpr Operand operand = std::is_same_v<Stored, half> ? Operand::half 
 /// Bytes of a row of a panel: a tile lies in panels of 64 columns.
 inline constexpr int panel_row = 128;
 
-/// Keys and values of a tile.
+/// Elements of a row of so many, in whole panels.
+constexpr int padded(int dim) { return (dim + 63) / 64 * 64; }
+
+/// Keys and values of a tile. Where a panel is wider than they are, anything may lie in it.
 template <class Shape, int Warps>
 struct KeyTile {
   using Stored = typename Shape::element_type;
   static constexpr int panel = Block<Warps>::tile_keys * panel_row;  ///< bytes
 
-  Stored keys[Block<Warps>::tile_keys * Shape::head_dim];
-  Stored values[Block<Warps>::tile_keys * Shape::value_dim];
+  Stored keys[Block<Warps>::tile_keys * padded(Shape::head_dim)];
+  Stored values[Block<Warps>::tile_keys * padded(Shape::value_dim)];
 };
 
-/// Shared memory of a block: this, and before it the ring of key tiles.
-template <class Shape, int Warps>
+/// Shared memory of a block, one of `Blocks` of a multiprocessor: this, and before it the ring of
+/// key tiles.
+template <class Shape, int Warps, int Blocks>
 struct SharedMemory {
   using Stored = typename Shape::element_type;
   using Tile = KeyTile<Shape, Warps>;
-  static constexpr int most_stages = static_cast<int>(24 * 1024 * Warps / sizeof(Tile));
+  static constexpr int most_stages = static_cast<int>(192 * 1024 / Blocks / sizeof(Tile));
+  static constexpr int senders = Shape::value_dim > 128 ? 1 : 2;
 
-  float2 outputs[2][warp_rows * Shape::value_dim / 2];  ///< of two warps, for two others
-  float2 sums[Warps][warp_rows];                        ///< maximum and sum of the weights
+  float2 outputs[senders][warp_rows * Shape::value_dim / 2];  ///< of warps, for as many others
+  float2 sums[Warps][warp_rows];                              ///< maximum and sum of the weights
   TileRecord<Warps> tiles[most_stages];
   /// Of the tiles in the ring, of the one before that is closed, and of the one to come.
   TaskRecord<Warps> tasks[most_stages + 2];
