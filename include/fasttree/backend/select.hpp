@@ -25,7 +25,7 @@ inline constexpr int cuda_warps = 8;
 inline constexpr int cuda_warps = 4;
 #endif
 #if defined(KOKKOS_ARCH_AMPERE86) || defined(KOKKOS_ARCH_ADA89) || defined(KOKKOS_ARCH_BLACKWELL120)
-inline constexpr bool holds_large_tiles = false;  // in 100 KB of shared memory
+inline constexpr bool holds_large_tiles = false;  // 100 KB of shared memory: not all of them
 #else
 inline constexpr bool holds_large_tiles = true;
 #endif

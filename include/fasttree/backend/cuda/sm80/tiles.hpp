@@ -58,7 +58,7 @@ struct SharedMemory {
   using Stored = typename Shape::element_type;
   using Tile = KeyTile<Shape, Warps>;
   static constexpr int most_stages = static_cast<int>(192 * 1024 / Blocks / sizeof(Tile));
-  static constexpr int senders = Shape::value_dim > 128 ? 1 : 2;
+  static constexpr int senders = Warps / 4;
 
   float2 outputs[senders][warp_rows * Shape::value_dim / 2];  ///< of warps, for as many others
   float2 sums[Warps][warp_rows];                              ///< maximum and sum of the weights
