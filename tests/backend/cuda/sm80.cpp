@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/one_tile_policy.hpp"
+#include "support/agreement.hpp"
 #include "support/problem.hpp"
 #include "support/random_forest.hpp"
 #include "support/subtree_policy.hpp"
@@ -31,33 +31,7 @@ template <class Shape, class MakeCache>
 void agrees_with_the_oracle(std::initializer_list<int> ratios, ForestSize const& size,
                             MakeCache const& cache_of) {
   static_assert(std::is_same_v<DefaultBackend<Space, Shape>, Backend>);
-  std::uint64_t seed = 0;
-  for (int const ratio : ratios)
-    for (int i = 0; i < 6; ++i) {
-      ++seed;
-      CAPTURE(seed);
-      CAPTURE(ratio);
-      int const page_size = static_cast<int>(seed) % 3 * 7 + 1;
-      int const kv_heads = 1 + static_cast<int>(seed) % 3;
-      Shape const shape{.query_heads = ratio * kv_heads, .kv_heads = kv_heads};
-      Problem<Shape> const problem(random_forest(seed, size), shape, seed, page_size);
-      auto const cache = cache_of(problem, page_size, seed);
-      Answer const answer = problem.answer();
-      auto const error = [&](auto const& policy) {
-        return worst_error(attend(problem, cache, policy), answer, Shape::head_dim);
-      };
-      CHECK(error(MinimalTraffic<>{Backend::costs}) <= 1);
-      CHECK(error(MinimalTraffic<>{{.item = 0.01, .wide = 1e3, .narrow = 4e3}}) <= 1);
-      CHECK(error(GreedyEdges<>{}) <= 1);
-      CHECK(error(GreedyEdges<>{.long_piece = 33, .short_piece = 10}) <= 1);
-      CHECK(error(ShareEveryNode{}) <= 1);
-      CHECK(error(NoSharing{}) <= 1);
-      CHECK(error(SubtreePolicy{}) <= 1);
-      CHECK(error(SubtreePolicy{.keys_per_item = 70}) <= 1);
-      CHECK(error(OneTilePolicy{.wide = true, .queries_per_item = 1}) <= 1);
-      auto const portable = attend_by<portable::Backend<Space>>(problem, cache);
-      CHECK(worst_error(portable, answer, Shape::head_dim) <= 1);
-    }
+  agree_with_the_oracle<Shape, Backend, portable::Backend<Space>>(ratios, 6, size, cache_of);
 }
 
 }  // namespace
