@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where results of query rows go: to the output where an item has its rows for itself, else to the
-// workspace as partial results, which blocks that find no task left merge, in the plan's order. The formula is that of core/log_sum_exp.hpp for any number of sides.
+// workspace as partial results, which blocks that find no task left merge, in the plan's order. The
+// formula is that of core/log_sum_exp.hpp for any number of sides.
 
 #include <cstdint>
 
@@ -28,7 +29,7 @@ struct ResultRows {
   };
 
   /// Writes the rows of a warp, from row `first_row` of the task on. Returns a bit for each row of
-  /// the 16 whose output is not finite, or whose logits are so large that rounding took all
+  /// the 16 whose output is not finite, or whose logits are so large that rounding spoils its
   /// weights.
   __device__ unsigned write(Shape const& shape, TaskRecord<Warps> const& record, int first_row,
                             QueryRows<Shape, Warps> const& rows) const {
@@ -39,10 +40,10 @@ struct ResultRows {
       int const row = first_row + thread / 4 + 8 * x;
       bool const exists = row < record.task.rows;
       float const factor = rows.sum[x] == 0.f ? 0.f : __fdividef(1.f, rows.sum[x]);  // 0: no key
-      bool const lost = rows.sum[x] == 0.f && rows.maximum[x] > -detail::infinity;
-      if (exists && (lost || !rows.is_finite(x))) not_finite |= 1u << (thread / 4 + 8 * x);
-      write_row(shape, record, min(row, record.task.rows - 1),
-                log_sum_exp_of(rows.maximum[x] * rows.scale, rows.sum[x]),
+      float const largest = rows.maximum[x] * rows.scale;
+      bool const is_rough = fabsf(largest) > 0x1p24f && rows.maximum[x] > -detail::infinity;
+      if (exists && (is_rough || !rows.is_finite(x))) not_finite |= 1u << (thread / 4 + 8 * x);
+      write_row(shape, record, min(row, record.task.rows - 1), log_sum_exp_of(largest, rows.sum[x]),
                 exists && thread % 4 == 0, [&](auto* to, std::int64_t stride) {
                   write_elements(to, stride, exists, rows, x, factor);
                 });
