@@ -19,18 +19,24 @@ using namespace fasttree::test;
 
 using Shape = AttentionShape<float, 8>;
 constexpr Shape shape{.query_heads = 6, .kv_heads = 2};
-using Plan = AttentionPlan<Space, Shape, DefaultBackend<Space>>;
+using HalfShape = AttentionShape<fasttree::half, 64>;
+template <class S>
+using PlanOf = AttentionPlan<Space, S, DefaultBackend<Space, S>>;
+using Plan = PlanOf<Shape>;
 
-bool same_bits(Result<float> const& a, Result<float> const& b) {
-  auto const same = [](std::vector<float> const& x, std::vector<float> const& y) {
+template <class Stored>
+bool same_bits(Result<Stored> const& a, Result<Stored> const& b) {
+  auto const same = []<class T>(std::vector<T> const& x, std::vector<T> const& y) {
     return x.size() == y.size() &&
-           (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
+           (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0);
   };
   return same(a.outputs, b.outputs) && same(a.log_sum_exps, b.log_sum_exps);
 }
 
-Problem<Shape> random_problem(std::uint64_t seed) {
-  return {random_forest(seed, {12, 80, 20, 3}), shape, seed};
+template <class S = Shape>
+Problem<S> random_problem(std::uint64_t seed) {
+  S const heads{.query_heads = shape.query_heads, .kv_heads = shape.kv_heads};
+  return {random_forest(seed, {12, 80, 20, 3}), heads, seed};
 }
 
 }  // namespace
@@ -51,32 +57,34 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("one workspace serves plans of all sizes up to its own, call after call") {
+TEST_CASE_TEMPLATE("one workspace serves plans of all sizes up to its own, call after call", S,
+                   Shape, HalfShape) {
   Space const space{};
   std::size_t bytes = 0;
-  Plan plan(shape);
+  PlanOf<S> plan(random_problem<S>(0).shape);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    make_plan_into(space, random_problem(seed).tree, plan, ShareEveryNode{});
+    make_plan_into(space, random_problem<S>(seed).tree, plan, ShareEveryNode{});
     bytes = std::max(bytes, workspace_bytes(space, plan));
   }
   auto const workspace = make_workspace(space, plan, Workspace<Space>::Memory("memory", bytes));
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    Problem<Shape> const problem = random_problem(seed);
+    auto const problem = random_problem<S>(seed);
     make_plan_into(space, problem.tree, plan, ShareEveryNode{});
-    Result<float> const first = attend(plan, problem, workspace);
+    auto const first = attend(plan, problem, workspace);
     CHECK(worst_error(problem, first) <= 1);
     CHECK(same_bits(attend(plan, problem, workspace), first));  // deterministic for a plan
   }
 }
 
-TEST_CASE("a workspace in the caller's memory works whatever the memory holds") {
+TEST_CASE_TEMPLATE("a workspace in the caller's memory works whatever the memory holds", S, Shape,
+                   HalfShape) {
   Space const space{};
   for (std::uint64_t seed = 50; seed < 60; ++seed) {
     CAPTURE(seed);
-    Problem<Shape> const problem = random_problem(seed);
-    Plan const plan = make_plan(space, problem.tree, shape, ShareEveryNode{});
-    Result<float> const expected = attend(plan, problem, make_workspace(space, plan));
+    auto const problem = random_problem<S>(seed);
+    PlanOf<S> const plan = make_plan(space, problem.tree, problem.shape, ShareEveryNode{});
+    auto const expected = attend(plan, problem, make_workspace(space, plan));
     for (std::byte const garbage : {std::byte{0xff}, std::byte{0x7f}, std::byte{1}}) {
       Workspace<Space>::Memory const memory("memory", workspace_bytes(space, plan));
       Kokkos::deep_copy(memory, garbage);

@@ -2,7 +2,8 @@
 // Attention by updated plans: after any sequence of updates it is that of a fresh plan, and of the
 // oracle; what lies in slots that no request attends to, or no more, has no influence.
 
-#include <fasttree/fasttree.hpp>
+#include <fasttree/tree_attention.hpp>
+#include <fasttree/update_plan.hpp>
 
 #include <doctest/doctest.h>
 
@@ -22,10 +23,12 @@ using namespace fasttree::test;
 
 using Shape = AttentionShape<float, 8>;
 constexpr Shape shape{.query_heads = 6, .kv_heads = 2};
-using Plan = AttentionPlan<Space, Shape, DefaultBackend<Space>>;
+template <class S>
+using PlanOf = AttentionPlan<Space, S, DefaultBackend<Space, S>>;
+using Plan = PlanOf<Shape>;
 
 /// What EditedForest::edit asks of a plan.
-template <class Policy>
+template <class Plan, class Policy>
 struct Updates {
   Plan& plan;
   EditedForest const& forest;
@@ -40,25 +43,26 @@ struct Updates {
   void make_anew() const { make_plan_into(Space{}, forest.tree(room), plan, policy); }
 };
 
-template <class Policy>
-void attends_as_a_fresh_plan(Policy const& policy) {
+template <class Policy, class S = Shape>
+void attends_as_a_fresh_plan(Policy const& policy, S const& heads = shape,
+                             std::uint64_t seeds = 12) {
   constexpr int room = 8;
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     EditedForest forest(random_forest(seed, {12, 80, 20, seed % 4 == 0 ? 3 : 1}), room);
-    Plan plan = make_plan(Space{}, forest.tree(), shape, policy);
+    PlanOf<S> plan = make_plan(Space{}, forest.tree(), heads, policy);
     std::string done = "a plan";
     for (int step = 0; step < 40; ++step) {
-      done += ", " + forest.edit(random, Updates<Policy>{plan, forest, room, policy});
+      done += ", " + forest.edit(random, Updates<PlanOf<S>, Policy>{plan, forest, room, policy});
       if (step % 4 != 3) continue;
       CAPTURE(done);
-      Problem<Shape> const problem(forest.tree(), shape, seed, forest.slots());
+      Problem<S> const problem(forest.tree(), heads, seed, forest.slots());
       Answer const answer = problem.answer();
-      Plan const fresh = make_plan(Space{}, problem.tree, shape, policy);
-      for (Plan const* const by : std::array<Plan const*, 2>{&plan, &fresh}) {
-        Result<float> const result = attend(*by, problem, make_workspace(Space{}, *by));
-        REQUIRE(worst_error(result, answer, Shape::head_dim) <= 1);
+      PlanOf<S> const fresh = make_plan(Space{}, problem.tree, heads, policy);
+      for (PlanOf<S> const* const by : std::array<PlanOf<S> const*, 2>{&plan, &fresh}) {
+        auto const result = attend(*by, problem, make_workspace(Space{}, *by));
+        REQUIRE(worst_error(result, answer, S::head_dim) <= 1);
       }
       done.clear();
     }
@@ -87,6 +91,13 @@ TEST_CASE("MinimalTraffic: attention by an updated plan is that of a fresh one")
 TEST_CASE("groups that carry subtrees: attention by an updated plan is that of a fresh one") {
   attends_as_a_fresh_plan(SubtreePolicy{});
   attends_as_a_fresh_plan(SubtreePolicy{.keys_per_item = 30});
+}
+
+TEST_CASE("half, head_dim 64: attention by an updated plan is that of a fresh one") {
+  AttentionShape<fasttree::half, 64> const heads{.query_heads = 6, .kv_heads = 2};
+  attends_as_a_fresh_plan(ShareEveryNode{}, heads, 4);
+  attends_as_a_fresh_plan(MinimalTraffic<>{}, heads, 4);
+  attends_as_a_fresh_plan(SubtreePolicy{.keys_per_item = 30}, heads, 4);
 }
 
 TEST_CASE("a workspace made for more partial results serves requests added") {
