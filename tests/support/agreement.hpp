@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Attention by backends against the oracle, for one type of heads and cache: ratios of heads, random
-// forests, planners that cut keys, share subtrees, or neither.
+// Attention by backends against the oracle, for one type of heads and cache: ratios of heads,
+// random forests, planners that cut keys, share subtrees, or neither.
 
 #include <algorithm>
 #include <cstdint>
