@@ -100,7 +100,7 @@ struct MinimalTraffic {
   /// tree.
   constexpr double time_of_no_sharing(PrefixTree const& tree, PlanTarget const& target,
                                       Grouping& grouping) const {
-    PathParts const paths(tree, target, grouping);
+    PathParts const paths(tree, target, {}, grouping);
     int const most = target.queries(target.tiles.wide);
     int const narrow = target.narrow_queries(target.tiles);
     std::int64_t all_keys = 0;
