@@ -3,6 +3,7 @@
 // small trees), its plan is predicted to take no longer than one without sharing, and requests
 // whose lengths differ a thousandfold fill a machine.
 
+#include <fasttree/backend/cuda/sm80/costs.hpp>
 #include <fasttree/plan/predict.hpp>
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
@@ -244,6 +245,18 @@ TEST_CASE("requests whose lengths differ a thousandfold fill the machine") {
                          target.kv_heads / (costs.memory * target.slots);
     CHECK(predict(tables, costs) <= 1.05 * (costs.launch + floor));
     CHECK(tables.partials <= 2 * target.slots);
+  }
+}
+
+TEST_CASE("few requests on a large machine are cut no worse than where every node is read once") {
+  MachineCosts const costs = cuda::sm80::h200_costs;
+  PrefixTree const tree = test::level_forest({1, 10}, {4000, 400}).tree();
+  for (int const kv_heads : {8, 32}) {
+    CAPTURE(kv_heads);
+    PlanTarget const target{
+        {{64, 64, 16, 4}, {16, 64, 16}}, 32 / kv_heads, kv_heads, cuda::sm80::h200_slots};
+    double const shared = predict(plan_of(tree, target, ShareEveryNode{}), costs);
+    CHECK(predict(plan_of(tree, target, MinimalTraffic<>{costs}), costs) <= shared);
   }
 }
 

@@ -95,13 +95,14 @@ class BlockSearch {
     return lower < height ? lower : 0;
   }
 
-  /// Tries heights, halved again and again, above `above`.
+  /// Tries heights, halved again and again, above `above`; and for each, lengths of pieces in steps
+  /// of half an octave.
   constexpr void try_heights(int height, int above) {
     for (; height > above; height = half(height)) {
       if (best_ != unsplit && least_load(height) >= best_) return;
       cut(height);
       if (mean_load_ >= worth * best_) return;  // and that of lower blocks is larger still
-      for (double const share : {unsplit, 2.0, 1.0, 0.5, 0.25, 0.125}) {
+      for (double const share : {unsplit, 2.0, 1.41, 1.0, 0.71, 0.5, 0.35, 0.25, 0.18, 0.125}) {
         double const longest = share == unsplit ? unsplit : item_ + share * mean_load_;
         if (longest >= longest_block_ && share != unsplit) continue;
         double const time = predict(longest);
