@@ -30,7 +30,7 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   // Steps are powers of two but for a tile of one's own; divisions would be most of this function.
   int const shift = std::has_single_bit(step) ? std::countr_zero(step) : -1;
   auto const steps = [&](std::uint32_t rows) { return shift < 0 ? rows / step : rows >> shift; };
-  std::uint32_t const all_steps = ceil_div(queries * group, step);
+  std::uint32_t const all_steps = steps(queries * group + step - 1);
   std::int64_t keys = 0, more_keys = 0, keys_of_all = 0;
   std::int64_t products = 0;              // of a key and a step of rows
   std::array<std::int64_t, 8> of_team{};  // those with rows of one team alone

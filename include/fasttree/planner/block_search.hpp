@@ -35,6 +35,7 @@ class BlockSearch {
         partial_row_(price({.partial_rows = 1})),
         merged_row_(price({.merged_rows = 1})),
         few_queries_(std::min(target.narrow_queries(tiles_), target.queries(tiles_.wide))),
+        tree_(tree),
         apart_(apart_prices()),
         paths_(tree, target, apart_, grouping) {}
 
@@ -112,24 +113,25 @@ class BlockSearch {
           best_is_parted_ = paths_.is_parted();
           best_blocks_.assign(blocks_.begin(), blocks_.end());
         }
-        if (worth * best_ <= mean_load_) return;    // hardly a slot rests: there is nothing to gain
-        if (least_load_of_pieces_ >= best_) break;  // and that of shorter ones is no less
+        if (worth * best_ <= mean_load_) return;  // hardly a slot rests: there is nothing to gain
+        if (time == unsplit) break;               // and shorter pieces cost no less
       }
     }
   }
 
-  /// No plan of blocks of a height loads a slot with less: every key of every query in the fastest
-  /// way, read by as many queries at once as such a block can have.
+  /// No plan of blocks of a height loads a slot with less: each key is read once as new, and again
+  /// where that many queries at once are too few; each is multiplied in the faster tile.
   constexpr double least_load(int height) const {
-    double const keys = paths_.keys() / height, products = paths_.seen_keys() * target_.group;
+    auto const new_keys = static_cast<double>(tree_.unique_keys());
+    double const more_keys = std::max(0.0, paths_.keys() / height - new_keys);
+    double const products = paths_.seen_keys() * target_.group;
     double const rows = static_cast<double>(paths_.readers()) * target_.group;
-    double const work =
-        std::min(std::min(price({.new_keys = keys, .wide_rows = products, .rows = rows}),
-                          price({.new_keys = keys, .narrow_rows = products, .rows = rows})),
-                 std::min(price({.more_keys = keys, .wide_rows = products, .rows = rows}),
-                          price({.more_keys = keys, .narrow_rows = products, .rows = rows})));
+    ItemWork work{.new_keys = new_keys, .more_keys = more_keys, .rows = rows};
+    work.wide_rows = products;
+    double const wide = price(work);
+    work.wide_rows = 0, work.narrow_rows = products;
     double const items = ceil_div(paths_.readers(), height);
-    return (items * item_ + work) * target_.kv_heads / target_.slots;
+    return (items * item_ + std::min(wide, price(work))) * target_.kv_heads / target_.slots;
   }
 
   constexpr ApartPrices apart_prices() const {
@@ -223,12 +225,12 @@ class BlockSearch {
 
   /// What each of several pieces takes besides its keys.
   constexpr double time_without_keys(PricedBlock const& block, std::int64_t pieces) const {
-    std::int64_t const rows = std::int64_t{target_.group} * (block.end - block.begin);
-    double const written = partial_row_ * static_cast<double>(rows * (pieces - block.partial));
-    double const merged =
-        merged_row_ * static_cast<double>(round_up<std::int64_t>(rows, tiles_.wide.row_step) *
-                                          (pieces + block.partial));
-    return item_ + written / static_cast<double>(pieces) + merged;
+    int const rows = target_.group * (block.end - block.begin);
+    int const padded = round_up(rows, tiles_.wide.row_step);
+    auto const all = static_cast<double>(pieces);
+    double const written = partial_row_ * rows * (all - block.partial);
+    double const merged = merged_row_ * padded * (all + block.partial);
+    return item_ + written / all + merged;
   }
 
   /// The time of the longest of so many pieces.
@@ -240,16 +242,19 @@ class BlockSearch {
            (block.time - item_) * std::min(1.0, keys / block.keys);
   }
 
+  /// The time of the present blocks in pieces, or infinity where even pieces of equal length would
+  /// cost more than a full machine can gain.
   constexpr double predict(double longest) {
     schedule_.clear();
-    double cuts = 0;  // what they cost if pieces are equally long
+    double cuts = 0;
+    double const most = (best_ - mean_load_) * target_.slots / target_.kv_heads;
     for (PricedBlock const& block : blocks_) {
       std::int64_t const pieces = pieces_of(block, longest);
       schedule_.add(piece_time(block, pieces), pieces * target_.kv_heads);
-      if (pieces > 1)
-        cuts += static_cast<double>(pieces) * time_without_keys(block, pieces) - item_;
+      if (pieces == 1) continue;
+      cuts += static_cast<double>(pieces) * time_without_keys(block, pieces) - item_;
+      if (cuts >= most) return unsplit;
     }
-    least_load_of_pieces_ = mean_load_ + cuts * target_.kv_heads / target_.slots;
     return schedule_.time(target_.slots, costs_.alone);
   }
 
@@ -367,13 +372,13 @@ class BlockSearch {
   double item_, partial_row_, merged_row_;
   int few_queries_;       ///< of a block that takes the narrow tile
   int lower_height_ = 1;  ///< of blocks of lower parts
+  PrefixTree const& tree_;
   ApartPrices apart_;
   PathParts paths_;
   std::vector<PricedBlock>& blocks_ = grouping_.scratch.blocks;
   std::vector<PricedBlock>& best_blocks_ = grouping_.scratch.best_blocks;
   std::vector<int>& order_ = grouping_.scratch.block_order;
   double longest_block_ = 0, mean_load_ = 0;         // of the present blocks
-  double least_load_of_pieces_ = 0;                  // the same in the present pieces
   double best_ = unsplit, longest_piece_ = unsplit;  // of the best
   bool best_is_parted_ = false;
   Schedule schedule_;

@@ -93,8 +93,7 @@ constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
     tables.visible_keys[query] = visible;
     tables.path_keys += visible;
   }
-  for (int node = 0; node < tree.nodes(); ++node)
-    if (tree.queries_under(node) > 0) tables.unique_keys += tree.length(node);
+  tables.unique_keys = tree.unique_keys();
   tables.slots = tree.slots();
   tables.updates.room = tree.queries() == 0 ? std::numeric_limits<int>::max()
                         : all_grow          ? tree.room()

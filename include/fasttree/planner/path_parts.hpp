@@ -117,6 +117,7 @@ class PathParts {
     int const few = static_cast<int>(apart.gain.size()) - 1;
     int top = PrefixTree::no_parent, top_begin = 0, top_end = 0;  // a topmost node of few queries
     double gained = 0;                                            // below it
+    std::int64_t all_keys = 0, all_seen = 0;
     paths_.resize(tree.queries());
     for (int at = 0; at <= tree.requests(); ++at) {
       int const begin = begins[at];
@@ -144,11 +145,13 @@ class PathParts {
       for (int query = begin, seen = keys - queries; query < begin + queries; ++query) {
         paths_[query] = {bottom, keys, std::max(0, ++seen), shared, unpadded, keys};
         shared = unpadded = keys;
-        seen_keys_ += paths_[query].seen;
+        all_seen += paths_[query].seen;
       }
-      keys_ += static_cast<double>(queries) * keys;
+      all_keys += std::int64_t{queries} * keys;
       if (keys > 0) readers_ += queries;
     }
+    keys_ = static_cast<double>(all_keys);
+    seen_keys_ = static_cast<double>(all_seen);
   }
 
   /// Lets the paths of a subtree's queries be parted above its top, if that gains enough.

@@ -83,6 +83,8 @@ class PrefixTree {
   constexpr int queries() const { return first_query_.back(); }
   /// Key slots that the cache must have: up to the last token, with its room.
   constexpr std::int64_t slots() const { return slots_; }
+  /// Tokens of the nodes to which some query attends.
+  constexpr std::int64_t unique_keys() const { return unique_keys_; }
   /// Free slots behind each node that grows.
   constexpr int room() const { return room_; }
   /// Whether one query alone attends to the node and hangs on it: tokens appended to the node are
@@ -218,6 +220,7 @@ class PrefixTree {
       if (position(node) > std::numeric_limits<int>::max() - length_with_room(node))
         fail("PrefixTree", "lengths", "paths of less than 2^31 tokens",
              "a longer one down to node " + std::to_string(node));
+      if (queries_under(node) > 0) unique_keys_ += length(node);
     }
   }
 
@@ -273,7 +276,7 @@ class PrefixTree {
   std::vector<Node> nodes_;
   std::vector<Request> requests_;
   std::vector<int> first_child_, children_, parents_first_;
-  std::int64_t slots_ = 0;
+  std::int64_t slots_ = 0, unique_keys_ = 0;
   int room_ = 0;
   std::vector<int> first_query_, first_request_, requests_by_node_;
   std::vector<int> depth_first_, first_places_;
