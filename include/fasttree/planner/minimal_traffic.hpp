@@ -27,7 +27,8 @@
 namespace fasttree {
 
 /// What MinimalTraffic asks of a cost model: the time of a slot (microseconds, or whatever is to be
-/// least) for an item of some work, and how much faster a slot is while the others rest.
+/// least) for an item of some work, and how much faster a slot is while the others rest. Where the
+/// work of two items takes longer in one, it may miss the best of the plans that it knows.
 template <class Costs>
 concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemWork const& work) {
   { costs.item_time(target, work) } -> std::convertible_to<double>;
