@@ -3,7 +3,7 @@
 # Accidents of ranks that are processes (mpi_faults.cpp): a test for each kind.
 
 if(NOT TARGET fasttree::mpi)
-  fasttree_skip_without_mpi(distributed_attention.mpi_faults)
+  fasttree_skip_without(distributed_attention.mpi_faults MPI)
   return()
 elseif(NOT "SERIAL" IN_LIST Kokkos_DEVICES OR "CUDA" IN_LIST Kokkos_DEVICES)
   return()
@@ -13,7 +13,7 @@ endif()
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version
   OUTPUT_VARIABLE version ERROR_VARIABLE version RESULT_VARIABLE failed)
 if(NOT version MATCHES "Open MPI|OpenRTE")
-  fasttree_skip_without_mpi(distributed_attention.mpi_faults "Open ")
+  fasttree_skip_without(distributed_attention.mpi_faults "Open MPI")
   return()
 endif()
 

@@ -39,6 +39,13 @@ template <class Space>
 inline constexpr bool runs_on_host =
     std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
+/// Memory of the host that devices copy to and from by themselves, where there are devices.
+#if KOKKOS_VERSION >= 40000
+using PinnedSpace = Kokkos::SharedHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
+
 /// Makes `space` ready for host threads that each launch kernels on it, before they start: at the
 /// first team kernel Kokkos allocates what its teams have in common, unguarded before 4.0.
 template <class Space>
