@@ -14,9 +14,14 @@
 #                                           one program on Kokkos::Serial, and one ctest for each number of
 #                                           ranks, comm.mpi_communicator.3; skipped without MPI. On
 #                                           Kokkos::Cuda, where Kokkos has that, if it says DEVICE
+#   fasttree_nccl_test(distributed_attention/nccl.cpp RANKS 1 2)
+#                                           one program on Kokkos::Cuda, and one ctest for each number of
+#                                           ranks; skipped without NCCL, MPI, or so many GPUs
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
 #   fasttree_mpi_example(ranks_mpi.cpp RANKS 3)
 #                                           the same on so many ranks; skipped without MPI
+#   fasttree_nccl_example(ranks_nccl.cpp RANKS 2)
+#                                           the same with a GPU for each; skipped as fasttree_nccl_test
 #   fasttree_benchmark(planning.cpp)        one program, and one ctest that runs every case of it once
 
 option(FASTTREE_NATIVE "Build tests, examples and benchmarks for this machine's processor" OFF)
@@ -122,10 +127,10 @@ function(fasttree_skip_without test what)
   set_tests_properties(${test} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped")
 endfunction()
 
-# Runs a program on so many ranks.
+# Runs a program on so many ranks, with arguments.
 function(fasttree_add_mpi_run test program ranks)
   add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
-    ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${program}> ${MPIEXEC_POSTFLAGS})
+    ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${program}> ${MPIEXEC_POSTFLAGS} ${ARGN})
   fasttree_set_mpi_test_properties(${test} ${ranks})
 endfunction()
 
@@ -155,6 +160,48 @@ function(fasttree_mpi_test source)
   endforeach()
 endfunction()
 
+# Ranks of NCCL are started by MPI, and have a GPU each.
+set(fasttree_gpus 0)
+if(TARGET fasttree::nccl)
+  execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE failed)
+  string(REGEX MATCHALL "GPU [0-9]+:" gpus "${gpus}")
+  list(LENGTH gpus fasttree_gpus)
+endif()
+
+# Sets `lacking` to what there is not of what so many ranks need.
+function(fasttree_find_lacking ranks)
+  set(lacking "" PARENT_SCOPE)
+  if(NOT TARGET fasttree::nccl OR NOT TARGET fasttree::mpi)
+    set(lacking "NCCL and MPI" PARENT_SCOPE)
+  elseif(fasttree_gpus LESS ranks)
+    set(lacking "${ranks} GPUs" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The same with a GPU for each rank; without multicast, which not every machine has.
+function(fasttree_add_nccl_run test program ranks)
+  fasttree_find_lacking(${ranks})
+  if(lacking)
+    fasttree_skip_without(${test} ${lacking})
+    return()
+  endif()
+  fasttree_add_mpi_run(${test} ${program} ${ranks} ${ARGN})
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT NCCL_NVLS_ENABLE=0)
+endfunction()
+
+function(fasttree_nccl_test source)
+  cmake_parse_arguments(PARSE_ARGV 1 this "" "" "RANKS")
+  fasttree_test_name(${source} name)
+  fasttree_find_lacking(0)
+  if(NOT lacking)
+    fasttree_add_mpi_test_program(${name} ${source} Cuda)
+    target_link_libraries(${name} PRIVATE fasttree::nccl)
+  endif()
+  foreach(ranks IN LISTS this_RANKS)
+    fasttree_add_nccl_run(${name}.${ranks} ${name} ${ranks})
+  endforeach()
+endfunction()
+
 function(fasttree_example source)
   fasttree_test_name(${source} name)
   add_executable(${name} ${source})
@@ -173,6 +220,17 @@ function(fasttree_mpi_example source)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE fasttree_program fasttree::mpi)
   fasttree_add_mpi_run(example.${name} ${name} ${this_RANKS})
+endfunction()
+
+function(fasttree_nccl_example source)
+  cmake_parse_arguments(PARSE_ARGV 1 this "" "RANKS" "")
+  fasttree_test_name(${source} name)
+  fasttree_find_lacking(0)
+  if(NOT lacking)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE fasttree_program fasttree::mpi fasttree::nccl)
+  endif()
+  fasttree_add_nccl_run(example.${name} ${name} ${this_RANKS})
 endfunction()
 
 function(fasttree_benchmark source)

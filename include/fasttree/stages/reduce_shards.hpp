@@ -16,6 +16,7 @@
 #include <fasttree/comm/reduction_schedule.hpp>
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/kokkos.hpp>
+#include <fasttree/stages/push_shards.hpp>
 #include <fasttree/stages/record_kernels.hpp>
 
 namespace fasttree {
@@ -125,6 +126,16 @@ class ShardReduction {
                          detail::DivideBySums{sums});
   }
 
+  /// All of it in one kernel, where ranks reach each other's memory.
+  template <class Output, LogBase Base>
+  void push(Space const& space, Comm& communicator, ReducedRows const& rows,
+            Results<Output, Base> const& results) {
+    communicator.begin(push_window_);
+    detail::push_shards(space, push_window_.rows, rows.count(), records_.data(), merges_.data(),
+                        static_cast<int>(merges_.size()),
+                        detail::WriteRecord<Output, Base>{results, rows.queries, value_dim_});
+  }
+
   /// Copies the merged records that this rank keeps to the output.
   template <class Output, LogBase Base>
   void write(Space const& space, ReducedRows const& rows,
@@ -138,6 +149,7 @@ class ShardReduction {
   int ranks_ = 1, queries_ = 0, heads_ = 0, value_dim_ = 0;
   ReductionSchedule schedule_;
   Kokkos::View<ScheduledMerge*, Space> merges_;  ///< of all rounds
+  PushWindow push_window_;                       ///< this or messages
   detail::Messages<Space, Comm> messages_;
   Kokkos::View<float*, Space> records_, sums_;
 };
@@ -194,6 +206,11 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
         Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)), count);
   };
   reduction.records_ = floats("fasttree::reduce_shards::records", rows * (value_dim + 1));
+  if constexpr (PushingCommunicator<Comm, Space>)
+    if (algorithm == ReductionAlgorithm::one_shot && communicator.reaches_all()) {
+      reduction.push_window_ = communicator.plan_push({rows, value_dim + 1});
+      return reduction;
+    }
   bool const three = algorithm == ReductionAlgorithm::three_all_reduces;
   if (reduction.by_sums())
     reduction.sums_ = floats("fasttree::reduce_shards::sums", rows * (three ? value_dim + 2 : 1));
@@ -231,6 +248,8 @@ void reduce_shards(Space const& space, Comm& communicator, ShardReduction<Space,
   if (queries > reduction.queries_)
     fail_above("reduce_shards", "queries", reduction.queries_, queries);
   ReducedRows const rows{reduction.heads_, queries};
+  if constexpr (PushingCommunicator<Comm, Space>)
+    if (reduction.push_window_.memory) return reduction.push(space, communicator, rows, results);
   if (reduction.by_sums()) {
     reduction.max_then_sums(space, communicator, rows);
   } else {
