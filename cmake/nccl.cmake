@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The target fasttree::nccl, where NCCL is found, or RCCL with HIP: fasttree, and what
-# comm/nccl_communicator.hpp needs. NCCL_ROOT says where to look. Shared by this build and by the
+# The target fasttree::nccl, where Kokkos has GPUs and NCCL is found, or RCCL with HIP: fasttree, and
+# what comm/nccl_communicator.hpp needs. NCCL_ROOT says where to look. Shared by this build and by the
 # installed package.
 
+if(NOT Kokkos_DEVICES MATCHES "CUDA|HIP")
+  return()
+endif()
 set(fasttree_nccl_library nccl)
 set(fasttree_nccl_header nccl.h)
 if("HIP" IN_LIST Kokkos_DEVICES)

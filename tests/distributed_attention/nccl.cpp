@@ -277,6 +277,32 @@ TEST_CASE("a rank that stays away is an error on the others, within the deadline
   communicator.wait(planned.space);
 }
 
+TEST_CASE("a rank that stays away from a collective call is an error on the others") {
+  constexpr auto deadline = 800ms;
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks == 1) return;
+  auto const is_late = [&](std::string const& whom, auto const& body) {
+    auto const begin = Clock::now();
+    CHECK(refused(body) == "fasttree::NcclCommunicator: " + whom +
+                               ": expected a message within 0.800000 s, found none");
+    CHECK(Clock::now() - begin < deadline * 11 / 10);
+  };
+  {
+    auto communicator = nccl_communicator({}, deadline);
+    communicator.plan({1, 100, 1});  // all do
+    if (rank != 0) is_late("a rank", [&] { communicator.plan({1, 100, 1}); });
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  ncclUniqueId id{};
+  if (rank == 0) id = make_nccl_id();
+  MPI_Bcast(&id, sizeof(id), MPI_BYTE, 0, MPI_COMM_WORLD);
+  if (rank != 0)
+    is_late("every rank", [&] { NcclCommunicator const alone({}, id, rank, ranks, deadline); });
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 TEST_CASE("what is refused, and what ranks disagree about") {
   CHECK(refused([] { nccl_communicator({}, 0s); }) ==
         "fasttree::NcclCommunicator: deadline: expected a positive time, found 0");

@@ -74,6 +74,7 @@ concept Communicator = requires(Candidate& communicator, Candidate const& asked,
 
 /// A communicator that moves memory of `Space`, in the order of what is enqueued on an instance.
 ///
+///  - receive_into(window, from, memory): the same as receive, into memory of the caller's.
 ///  - begin_round(window, space), end_round(window): around the sends and then the receives of a
 ///    round. Those do not wait: messages move when what was enqueued on `space` before is done, and
 ///    what is enqueued after end_round finds them there. A slot lies at the same place always.

@@ -64,7 +64,8 @@ class Messages {
 
   void begin(Comm& communicator) { communicator.begin(window_); }
 
-  /// Sends, then receives. `floats_of(part)` are those of the rows of a part, within `own`.
+  /// Sends, then receives: into slots, or, if `ordered`, what replaces a rank's own rows into these.
+  /// `floats_of(part)` are those of the rows of a part, within `own`.
   template <class FloatsOf>
   void move(Space const& space, Comm& communicator, ScheduledRound const& round, float const* own,
             FloatsOf const& floats_of) {
@@ -80,8 +81,14 @@ class Messages {
       communicator.send(window_, to.peer, to.slot, std::as_bytes(message));
     }
     for (ScheduledMessage const& from : round.receives) {
-      std::span<std::byte> const message = communicator.receive(
-          window_, from.peer, from.slot, floats_of(from.part).size() * sizeof(float));
+      std::span<std::byte> const own_part = std::as_writable_bytes(floats_of(from.part));
+      if constexpr (ordered)
+        if (round.replaces) {
+          communicator.receive_into(window_, from.peer, own_part);
+          continue;
+        }
+      std::span<std::byte> const message =
+          communicator.receive(window_, from.peer, from.slot, own_part.size());
       if constexpr (staged) {
         put_on_device(space, from.slot, message);
       } else if constexpr (!ordered) {

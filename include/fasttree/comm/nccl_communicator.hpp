@@ -36,10 +36,11 @@ inline ncclUniqueId make_nccl_id() {
   return id;
 }
 
-/// What algorithms are priced by, fitted to two H200s on NVLink and guessed between nodes; the ranks
-/// of a node, 0: those whose memory kernels reach, or all; and where the epochs of pushed rows begin.
+/// What algorithms are priced by: within a node fitted to pushed rows of two H200s on NVLink, between
+/// nodes guesses; the ranks of a node, 0: those whose memory kernels reach, or all; and where the
+/// epochs of pushed rows begin.
 struct NcclOptions {
-  LinkCosts within{.latency = 5, .rate = 180e3, .message = 1};
+  LinkCosts within{.latency = 4, .rate = 146e3, .message = 0.5};
   LinkCosts between{.latency = 15, .rate = 40e3, .message = 1};
   int ranks_per_node = 0;
   std::uint32_t first_epoch = 2;
@@ -134,9 +135,15 @@ class NcclCommunicator {
   }
 
   std::span<std::byte> receive(Window& window, int from, int slot, std::size_t bytes) {
-    std::byte* const to = window.memory_.data() + slot * window.stride();
-    group_->check(ncclRecv(to, bytes, ncclInt8, from, group_->communicator, stream_), "ncclRecv");
-    return {to, bytes};
+    std::span<std::byte> const memory(window.memory_.data() + slot * window.stride(), bytes);
+    receive_into(window, from, memory);
+    return memory;
+  }
+
+  void receive_into(Window&, int from, std::span<std::byte> memory) {
+    group_->check(
+        ncclRecv(memory.data(), memory.size(), ncclInt8, from, group_->communicator, stream_),
+        "ncclRecv");
   }
 
   void end_round(Window&) { group_->check(ncclGroupEnd(), "ncclGroupEnd"); }
@@ -160,7 +167,8 @@ class NcclCommunicator {
   }
 
 #if defined(FASTTREE_NCCL_WINDOWS)
-  /// See PushingCommunicator. Memory: 16 bytes for each float of all ranks' rows.
+  /// See PushingCommunicator. Memory: 16 bytes for each float of all ranks' rows, whose ends are
+  /// rounded up to 16 floats.
   PushWindow plan_push(PushShape const& shape) {
     group_->require_whole();
     auto const memory = std::make_shared<detail::NcclMemory>();
@@ -208,7 +216,8 @@ class NcclCommunicator {
     rows.deadline = static_cast<std::uint64_t>(group_->deadline.count());
     rows.missing = group_->missing.data();
     std::int64_t const row_bytes = std::int64_t{4} * size() * shape.width, scratch = 40 << 10;
-    std::int64_t const most = std::clamp<std::int64_t>(scratch / row_bytes, 1, 16);
+    std::int64_t const most =
+        std::clamp<std::int64_t>(scratch / row_bytes, 1, PushedRows::most_threads);
     std::int64_t const teams = detail::processors_of(group_->space);
     rows.teams = static_cast<int>(std::clamp<std::int64_t>(shape.rows, 1, teams));
     rows.threads = static_cast<int>(std::clamp<std::int64_t>(ceil_div(shape.rows, teams), 1, most));

@@ -27,7 +27,8 @@ struct PushShape {
 /// are in a call, and each thread has rows of its own: the same on all ranks.
 struct PushedRows {
   static constexpr int most_ranks = 8;
-  static constexpr int lanes = 32;  ///< of a thread's vector
+  static constexpr int lanes = 32;         ///< of a thread's vector
+  static constexpr int most_threads = 32;  ///< of a team
   static constexpr std::uint32_t last_epoch = ~0u;
 
   PushShape shape;
@@ -38,8 +39,12 @@ struct PushedRows {
   int* failed = nullptr;                  ///< on the device: nothing waits any more
   int* missing = nullptr;  ///< on the host: 0, or 1 + the rank that was late, or -1: give up
 
+  /// Cells from one row to the next: rows begin with a line of 128 bytes.
+  static KOKKOS_INLINE_FUNCTION constexpr int stride(PushShape const& shape) {
+    return round_up(shape.width, 16);
+  }
   static constexpr std::int64_t cells_of(PushShape const& shape, int ranks) {
-    return 2 * ranks * shape.rows * shape.width;
+    return 2 * ranks * shape.rows * stride(shape);
   }
 
   /// The number of this exchange; 0: nothing is to be done, since one has failed.
@@ -148,7 +153,7 @@ struct PushedRows {
   /// The cells of a row in the memory of `of` that `from` stores into.
   KOKKOS_INLINE_FUNCTION std::uint64_t volatile* volatile_cells(int of, std::uint32_t epoch,
                                                                 int from, std::int64_t row) const {
-    return cells[of] + ((epoch % 2 * ranks + from) * shape.rows + row) * shape.width;
+    return cells[of] + ((epoch % 2 * ranks + from) * shape.rows + row) * stride(shape);
   }
 };
 

@@ -60,7 +60,8 @@ void push_shards(Space const& space, PushedRows const& pushed, std::int64_t rows
                  float const* records, ScheduledMerge const* merges, int count,
                  WriteRecord<Output, Base> const& write) {
   using Kernel = MergePushedRows<Output, Base>;
-  Kokkos::TeamPolicy<Space> policy(space, pushed.teams, pushed.threads, PushedRows::lanes);
+  using Bounds = Kokkos::LaunchBounds<PushedRows::most_threads * PushedRows::lanes, 1>;
+  Kokkos::TeamPolicy<Space, Bounds> policy(space, pushed.teams, pushed.threads, PushedRows::lanes);
   policy.set_scratch_size(0, Kokkos::PerThread(static_cast<int>(Kernel::scratch_bytes(pushed))));
   Kokkos::parallel_for("fasttree::push_shards::merge", policy,
                        Kernel{pushed, rows, records, merges, count, write});

@@ -78,7 +78,7 @@ class ShardReduction {
       std::span<float> part;
       for (ScheduledMessage const& from : round.receives) {
         part = floats_of(from.part);
-        if (round.replaces)
+        if (round.replaces && !messages_.ordered)
           detail::for_each_row(
               "fasttree::reduce_shards::put_in_place", space, rows_in(part, width),
               detail::PutInPlace{part.data(), messages_.slots() + from.slot, width});
