@@ -135,6 +135,16 @@ TEST_CASE("heads of tensor cores, more rows than run at once") {
     agrees(communicator, problem, InterleavedShards{16}, algorithm);
 }
 
+TEST_CASE("a tree without requests") {
+  using Shape = AttentionShape<float, 16>;
+  auto communicator = nccl_communicator();
+  Forest forest = level_forest({1, 3}, {30, 5});
+  forest.requests.clear();
+  Problem<Shape> const problem(forest, Shape{.query_heads = 4});
+  for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
+    agrees(communicator, problem, ContiguousShards{}, algorithm);
+}
+
 TEST_CASE("one_shot, tree and all_to_all give the same bits") {
   auto communicator = nccl_communicator();
   auto const results_by = [&](ReductionAlgorithm algorithm) {

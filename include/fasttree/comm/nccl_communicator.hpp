@@ -61,7 +61,8 @@ class NcclCommunicator {
     WindowShape shape_;
     Kokkos::View<std::byte*, Space> memory_;
 
-    std::size_t stride() const { return round_up<std::size_t>(shape_.slot_bytes, 64); }
+    /// Not 0: a float may be received where no rows are.
+    std::size_t stride() const { return round_up<std::size_t>(shape_.slot_bytes + 1, 64); }
   };
 
   /// Collective.
@@ -80,6 +81,8 @@ class NcclCommunicator {
     require(ranks > 0, function, "ranks", "a positive number", ranks);
     if (rank < 0 || rank >= ranks)
       fail(function, "rank", "0 or more, below " + std::to_string(ranks), rank);
+    require(options.first_epoch > 0, function, "options.first_epoch", "a positive number",
+            options.first_epoch);
     detail::NcclGroup& group = *group_;
     group.space = space;
     group.rank = rank;
@@ -126,6 +129,7 @@ class NcclCommunicator {
   void begin_round(Window&, Space const& space) {
     stream_ = detail::stream_of(space);
     group_->check(ncclGroupStart(), "ncclGroupStart");
+    group_->in_round = true;
   }
 
   void send(Window&, int to, int, std::span<std::byte const> message) {
@@ -146,7 +150,10 @@ class NcclCommunicator {
         "ncclRecv");
   }
 
-  void end_round(Window&) { group_->check(ncclGroupEnd(), "ncclGroupEnd"); }
+  void end_round(Window&) {
+    group_->in_round = false;
+    group_->check(ncclGroupEnd(), "ncclGroupEnd");
+  }
 
   /// Waits until all that was enqueued on `space` is done. Errors: `Error` where that is not so at
   /// the deadline, or a kernel has waited for a rank as long as that, or NCCL reports one.

@@ -66,6 +66,7 @@ struct NcclGroup {
   bool reaches_all = false;
   std::uint32_t first_epoch = 2;
   ncclComm_t communicator = nullptr;
+  bool in_round = false;  ///< between ncclGroupStart and ncclGroupEnd
   std::string failure;
   std::future<ncclResult_t> ending;
   Kokkos::View<int, PinnedSpace> missing;  ///< see PushedRows
@@ -85,6 +86,7 @@ struct NcclGroup {
     } catch (Error const& error) {
       failure = error.what();
     }
+    if (std::exchange(in_round, false)) ncclGroupEnd();  // else later ones were of this
     if (*missing.data() == 0) *static_cast<int volatile*>(missing.data()) = -1;
     if (auto const ended = std::exchange(communicator, nullptr); ended != nullptr)
       ending = start([ended] { return ncclCommAbort(ended); });  // which takes its time
