@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -106,6 +107,39 @@ TEST_CASE("in many nodes two levels are cheapest, and the virtual clock agrees")
   CHECK(cheapest({4096, 8, fast, slow}, size) == ReductionAlgorithm::two_level_tree);
 }
 
+TEST_CASE("rings of keys and of queries move what the formulas say, in the time of the price") {
+  ReductionSize const results{.rows = 4096, .value_dim = 16};
+  for (int const ranks : {1, 2, 3, 4, 8, 64, 1000, 4096})
+    for (std::int64_t const messages : {1, 3}) {
+      if (messages > 1 && ranks > 1000) continue;
+      CAPTURE(ranks);
+      CAPTURE(messages);
+      RingSize const size{std::int64_t{ranks} * 3000, std::int64_t{ranks} * 64, messages};
+      Topology const topology{ranks, ranks, fast, slow};
+      auto const pass_kv = simulate_pass_kv(topology, size);
+      CHECK(pass_kv.all() == pass_kv_traffic(ranks, size));
+      CHECK(pass_kv.time == doctest::Approx(price(pass_kv.all(), topology)));
+      auto const pass_q = simulate_pass_q(topology, size, results);
+      CHECK(pass_q.all() == pass_q_traffic(ranks, size, results));
+      if (ranks % 3 != 0 && ranks != 1000)  // all send equally much
+        CHECK(pass_q.time == doctest::Approx(price(pass_q.all(), topology)));
+      if (ranks == 1 || ranks > 64) continue;
+      CHECK(simulate_pass_q(topology, size, results, 50).time == doctest::Approx(pass_q.time + 50));
+      // Attention to the shard at hand hides its first message, or is hidden by it.
+      double const message = pass_kv.time / (ranks - 1) / static_cast<double>(messages);
+      for (double const attention : {0.1 * message, 10 * message}) {
+        double const step =
+            std::max(message, attention) + static_cast<double>(messages - 1) * message;
+        CHECK(simulate_pass_kv(topology, size, attention).time ==
+              doctest::Approx((ranks - 1) * step + attention));
+      }
+    }
+  Topology const nodes{16, 4, fast, slow};
+  auto const found = simulate_pass_kv(nodes, {16 * 3000, 0, 1});
+  CHECK(found.between == Traffic{15, 15 * 8, 15 * 4 * 3000});
+  CHECK(found.within == Traffic{0, 15 * 24, 15 * 12 * 3000});
+}
+
 TEST_CASE("nodes are found where ranks are numbered one node after the other") {
   using Nodes = std::vector<std::uint64_t>;
   CHECK(count_ranks_per_node(Nodes{7}) == 1);
@@ -138,4 +172,10 @@ two_level_tree             3         7.0          1750         4.2
 scatter                    1         7.0           875         2.2
 on_rank_0                  2         7.9           988         4.2
 )");
+  std::string const with_rings = explain_reduction({8, 4, {1, 10e3, 0}, {2, 5e3, 0}},
+                                                   {.rows = 10, .value_dim = 24}, {80000, 1920, 2});
+  CHECK(with_rings.ends_with(R"(
+pass_kv                   14        28.0         70000        42.0
+pass_q                     8        14.0          2555        16.5
+)"));
 }
