@@ -107,6 +107,22 @@ TEST_CASE("in many nodes two levels are cheapest, and the virtual clock agrees")
   CHECK(cheapest({4096, 8, fast, slow}, size) == ReductionAlgorithm::two_level_tree);
 }
 
+TEST_CASE("in the one link of a node messages queue") {
+  ReductionSize const size{.rows = 960, .value_dim = 64};
+  constexpr LinkCosts link{.latency = 5, .rate = 5e3, .message = 0};
+  Topology const shared{12, 4, fast, link, true};
+  double const one = static_cast<double>(size.bytes()) / link.rate;
+  auto const time = [&](ReductionAlgorithm algorithm) {
+    return simulate_reduction(algorithm, shared, size).time;
+  };
+  // Four ranks send to eight, after three in their node; or each sends a quarter of the rows to two.
+  double const within = static_cast<double>(size.bytes()) / fast.rate + fast.message;
+  CHECK(time(ReductionAlgorithm::one_shot) == doctest::Approx(3 * within + 4 * 8 * one + 5));
+  double const quarter = static_cast<double>(size.bytes()) / 4 / fast.rate + fast.message;
+  CHECK(time(ReductionAlgorithm::two_level) ==
+        doctest::Approx(2 * (3 * quarter + fast.latency) + 2 * one + 5));
+}
+
 TEST_CASE("rings of keys and of queries move what the formulas say, in the time of the price") {
   ReductionSize const results{.rows = 4096, .value_dim = 16};
   for (int const ranks : {1, 2, 3, 4, 8, 64, 1000, 4096})

@@ -2,8 +2,7 @@
 #pragma once
 // Ranks that are not there: what all of them do, by the schedules that real ranks carry out, with a
 // virtual clock for each, message by message, on the links of a topology. Rounds, messages and
-// bytes are exact; time is that of the links and of what ranks do in between as it is given, without
-// links that several ranks share.
+// bytes are exact; time is that of the links and of what ranks do in between as it is given.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,14 +28,15 @@ struct SimulatedReduction {
 namespace detail {
 
 /// The time at which each rank has come to, until when it sends, and when what was sent to it
-/// arrives. Sending keeps a rank from nothing but sending more.
+/// arrives. Sending keeps a rank, or its node's one link, from nothing but sending more.
 class VirtualClocks {
  public:
   explicit VirtualClocks(Topology const& topology)
       : topology_(topology),
         clocks_(topology.ranks),
         sending_(topology.ranks),
-        ready_(topology.ranks) {}
+        ready_(topology.ranks),
+        node_sending_(topology.nodes()) {}
 
   void send(int from, int to, std::int64_t bytes) {
     bool const crosses = topology_.crosses(from, to);
@@ -44,9 +44,15 @@ class VirtualClocks {
     Traffic& moved = crosses ? moved_.between : moved_.within;
     ++moved.messages;
     moved.bytes += bytes;
-    sending_[from] = std::max(sending_[from], clocks_[from]) + link.message +
-                     static_cast<double>(bytes) / link.rate;
-    ready_[to] = std::max(ready_[to], sending_[from] + link.latency);
+    double const bytes_time = static_cast<double>(bytes) / link.rate;
+    sending_[from] = std::max(sending_[from], clocks_[from]) + link.message;
+    double* busy = &sending_[from];
+    if (crosses && topology_.one_link_per_node) {
+      busy = &node_sending_[from / topology_.ranks_per_node];
+      *busy = std::max(*busy, sending_[from]);
+    }
+    *busy += bytes_time;
+    ready_[to] = std::max(ready_[to], *busy + link.latency);
   }
 
   /// A rank does something else, as long as this.
@@ -69,7 +75,7 @@ class VirtualClocks {
 
  private:
   Topology topology_;
-  std::vector<double> clocks_, sending_, ready_;
+  std::vector<double> clocks_, sending_, ready_, node_sending_;
   std::int64_t crossed_ = 0;  ///< messages between nodes, when the last round ended
   SimulatedReduction moved_;
 };
