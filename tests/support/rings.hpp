@@ -13,13 +13,16 @@
 namespace fasttree::test {
 
 /// Of outputs alone: rings give no log-sum-exps, so the oracle's stand in their place.
-template <class P, class Written>
-double worst_output_error(P const& problem, std::vector<Written> const& outputs) {
-  Answer const answer = problem.answer();
+template <class Written>
+double worst_output_error(Answer const& answer, int head_dim, std::vector<Written> const& outputs) {
   Result<Written> result{outputs, {}, 0};
   for (double const exact : answer.log_sum_exps)
     result.log_sum_exps.push_back(static_cast<float>(exact));
-  return worst_error(result, answer, P::Shape::head_dim);
+  return worst_error(result, answer, head_dim);
+}
+template <class P, class Written>
+double worst_output_error(P const& problem, std::vector<Written> const& outputs) {
+  return worst_output_error(problem.answer(), P::Shape::head_dim, outputs);
 }
 
 /// What all ranks together pass on in a ring of K,V, each shard in so many messages, or of queries.
