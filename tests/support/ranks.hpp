@@ -59,7 +59,11 @@ void attend(Comm& communicator, P const& local, Cache const& cache, Array const&
   for (int i = 0; i < calls; ++i)
     distributed_attention(space, communicator, plan, array.queries, cache, array.outputs,
                           array.log_sum_exps, workspace);
-  space.fence();
+  if constexpr (CommunicatorOn<Comm, Space>) {
+    communicator.wait(space);
+  } else {
+    space.fence();
+  }
 }
 
 /// The result of it on each of so many threads.
