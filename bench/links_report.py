@@ -3,7 +3,7 @@
 """Draws what bench/results/ranks.json holds, which bench/run_ranks writes: tables in docs/ranks.md, docs/ranks.svg,
 and a line in README.md.
 
-  bench/ranks_report.py
+  bench/links_report.py
 """
 import json
 import math
@@ -221,7 +221,7 @@ def main():
     write_between("docs/ranks.md", "measured", measured_lines(results))
     write_between("docs/ranks.md", "simulated", simulated_lines(results))
     write_between("docs/ranks.md", "predicted", predicted_lines(results))
-    write_between("README.md", "ranks", readme_lines(results))
+    write_between("README.md", "links", readme_lines(results))
 
 
 if __name__ == "__main__":
