@@ -7,6 +7,7 @@ and a line in README.md.
 """
 import json
 import math
+import statistics
 import sys
 
 from planner_report import Picture
@@ -127,14 +128,19 @@ def simulated_lines(results):
             of_nodes = f", nodes of {network['ranks_per_node']} ranks"
             fitted = f"; {link['latency_within_us'] / 1e3:.2f} ms within nodes"
         fitted = f"{link['latency_us'] / 1e3:.2f} ms, {link['rate']:.1f} MB/s, {link['message_us']:.0f} us{fitted}"
+        spread = statistics.median((point["most_us"] - point["least_us"]) / point["us"] for point in network["points"]
+                                   if "predicted_us" in point)
         rows.append([link_words(network) + of_nodes, fitted,
                      str(left_out["fitted_to"]), str(left_out["points"]), f"**{left_out['median_error']:.1%}**",
-                     f"**{left_out['worst_error']:.1%}**", f"`{left_out['worst']}`, {left_out['worst_ranks']} ranks"])
+                     f"**{left_out['worst_error']:.1%}**", f"`{left_out['worst']}`, {left_out['worst_ranks']} ranks",
+                     f"{spread:.0%}"])
     return [f"Aim: {AIM['median']:.0%} in the median, {AIM['worst']:.0%} at worst. Fitted to "
             f"{' and '.join(map(str, FITTED_TO))} ranks, all algorithms, and with several ranks in a node to the fewest "
-            "nodes; left out are all others.", "",
+            "nodes; left out are all others. Last is how far the most of the measured times of a step is above the least, over their "
+            "median, of a median point: other programs run on the machine, and the shorter the links, the more that shows.",
+            "",
             *table(["link as it was set", "as fitted: latency, rate, a message", "fitted points", "left-out points",
-                    "median error", "worst error", "which"], rows)]
+                    "median error", "worst error", "which", "spread of the measured"], rows)]
 
 
 def predicted_lines(results):
