@@ -80,8 +80,8 @@ def combine_lines(results):
 def decode_lines(results):
     context = results["context"]
     ranks = int(context["ranks"])
-    lines = ["", f"| tokens | one GPU | **{ranks} GPUs, `one_shot`** | one GPU / {ranks} | " +
-             " | ".join(WAYS.values()) + f" | K,V ring / {ranks} |", "|---" * (5 + len(WAYS)) + "|"]
+    lines = ["", f"| tokens | one GPU | **{ranks} GPUs, `one_shot`** | speed-up over one GPU | " +
+             " | ".join(WAYS.values()) + " | speed-up over the K,V ring |", "|---" * (5 + len(WAYS)) + "|"]
     for tokens, of in grouped(results["decode"], "tokens", "way").items():
         ours = of[OURS]["time_us"]
         cells = [str(tokens), number(of["one GPU"]["time_us"]), f"**{number(ours)}**",
