@@ -143,6 +143,19 @@ def simulated_lines(results):
                     "median error", "worst error", "which", "spread of the measured"], rows)]
 
 
+def memory_lines(results):
+    rows = []
+    for point in results["memory"]:
+        more = point["ring_bytes"] - point["tree_bytes"]
+        rows.append([f"{point['tokens_per_rank']}", *(f"{point[of] / 1e3:.1f}" for of in ("shard_bytes", "tree_bytes",
+                                                                                       "ring_bytes")),
+                     f"{(more - point['shard_bytes']) / 1e3:.1f}", f"**{point['ring_bytes'] / point['tree_bytes']:.3f}**"])
+    return [f"Allocated for each of {results['memory'][0]['ranks']} ranks that are threads, its own shard included, kB; one "
+            "sequence, 4 query heads, 2 KV heads, head_dim 16, floats, messages of 1 kB:", "",
+            *table(["tokens on a rank", "its shard", "tree reduction", "ring of K,V", "difference beyond one shard",
+                    "ratio"], rows)]
+
+
 def predicted_lines(results):
     predicted, lines = results["predicted"], []
     for machine in predicted["machines"]:
@@ -226,6 +239,7 @@ def main():
     write_picture("docs/ranks.svg", growth_picture(flat, results["context"]))
     write_between("docs/ranks.md", "measured", measured_lines(results))
     write_between("docs/ranks.md", "simulated", simulated_lines(results))
+    write_between("docs/ranks.md", "memory", memory_lines(results))
     write_between("docs/ranks.md", "predicted", predicted_lines(results))
     write_between("README.md", "links", readme_lines(results))
 
