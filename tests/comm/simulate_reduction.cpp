@@ -33,21 +33,28 @@ std::vector<ReductionAlgorithm> all_algorithms() {
 }  // namespace
 
 TEST_CASE("what is moved is what the formulas say, whatever the nodes") {
-  ReductionSize const size{.rows = 37, .value_dim = 16};
-  for (int ranks = 1; ranks <= 64; ++ranks)
-    for (int const ranks_per_node : {1, 2, 3, 4, 8, ranks}) {
-      if (ranks % ranks_per_node != 0) continue;
-      Topology const topology{ranks, ranks_per_node, fast, slow};
-      for (ReductionAlgorithm const algorithm : all_algorithms()) {
-        CAPTURE(ranks);
-        CAPTURE(ranks_per_node);
-        CAPTURE(name(algorithm));
-        auto const found = simulate_reduction(algorithm, topology, size);
-        CHECK(found.all() == traffic(algorithm, ranks, size, ranks_per_node));
-        if (topology.nodes() == 1) CHECK(found.between == Traffic{});
-        if (ranks_per_node == 1) CHECK(found.within == Traffic{});
+  for (Payload const payload : {Payload::fp32, Payload::bf16})
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      for (int const ranks_per_node : {1, 2, 3, 4, 8, ranks}) {
+        if (ranks % ranks_per_node != 0) continue;
+        Topology const topology{ranks, ranks_per_node, fast, slow};
+        ReductionSize const size{.rows = 37, .value_dim = 17, .payload = payload};
+        for (ReductionAlgorithm const algorithm : all_algorithms()) {
+          CAPTURE(ranks);
+          CAPTURE(ranks_per_node);
+          CAPTURE(name(algorithm));
+          auto const found = simulate_reduction(algorithm, topology, size);
+          CHECK(found.all() == traffic(algorithm, ranks, size, ranks_per_node));
+          if (topology.nodes() == 1) CHECK(found.between == Traffic{});
+          if (ranks_per_node == 1) CHECK(found.within == Traffic{});
+        }
       }
-    }
+}
+
+TEST_CASE("16 bits for each output, and a float for its log-sum-exp") {
+  CHECK(ReductionSize{3, 128}.bytes() == 3 * 4 * 129);
+  CHECK(ReductionSize{3, 128, Payload::fp16}.bytes() == 3 * (2 * 128 + 4));
+  CHECK(ReductionSize{3, 7, Payload::bf16}.bytes() == 3 * (2 * 8 + 4));
 }
 
 TEST_CASE("thousands of ranks") {

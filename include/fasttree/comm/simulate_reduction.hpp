@@ -126,7 +126,7 @@ class SimulatedRanks {
 inline SimulatedReduction simulate_reduction(ReductionAlgorithm algorithm, Topology const& topology,
                                              ReductionSize size) {
   detail::SimulatedRanks ranks(algorithm, topology);
-  for (int const width : exchanged_floats(algorithm, size.value_dim))
+  for (int const width : exchanged_floats(algorithm, size))
     if (width > 0) ranks.exchange(size.rows, width);
   return ranks.clocks().result();
 }
