@@ -49,7 +49,8 @@ struct Traffic {
 ///    nodes says more by a member topology() (comm/topology.hpp).
 ///  - plan(shape): collective; allocates and registers a Window.
 ///  - begin(window): begins an exchange, and the time until its deadline. What a rank gets must
-///    depend on messages of all others, directly or not: then two sets of slots are enough.
+///    depend, directly or not, on messages of all to which it sends: then these have ended the
+///    exchange before, and two sets of slots are enough.
 ///  - send(window, to, slot, message): puts a message into a slot of rank `to`. Does not wait; the
 ///    memory of the message may be reused at once. Each slot takes one message per exchange.
 ///  - receive(window, from, slot, bytes): waits for it. What it returns is the caller's, aligned to

@@ -62,6 +62,9 @@ class Messages {
   /// In the memory of `Space`; on the host the slots of the last round.
   SlotRows const* slots() const { return slots_.data(); }
 
+  /// The same, of one slot, on the host.
+  float const* slot(int i) const { return slots_on_host_(i).data; }
+
   void begin(Comm& communicator) { communicator.begin(window_); }
 
   /// Sends, then receives: into slots, or, if `ordered`, what replaces a rank's own rows into these.

@@ -16,6 +16,7 @@
 #include <fasttree/comm/reduction_schedule.hpp>
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/kokkos.hpp>
+#include <fasttree/stages/packed_rows.hpp>
 #include <fasttree/stages/push_shards.hpp>
 #include <fasttree/stages/record_kernels.hpp>
 
@@ -31,7 +32,8 @@ class ShardReduction {
   using LogSumExps = Kokkos::View<NaturalLogSumExp**, Kokkos::LayoutStride, Space,
                                   Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
-  ReductionAlgorithm algorithm() const { return algorithm_; }
+  ReductionAlgorithm algorithm() const { return method_.algorithm; }
+  Payload payload() const { return method_.payload; }
   int ranks() const { return ranks_; }
   int queries() const { return queries_; }
   int query_heads() const { return heads_; }
@@ -51,7 +53,7 @@ class ShardReduction {
 
  private:
   template <class S, Communicator C>
-  friend ShardReduction<S, C> plan_reduction(S const&, C&, int, int, int, ReductionAlgorithm);
+  friend ShardReduction<S, C> plan_reduction(S const&, C&, int, int, int, ReductionMethod);
   template <class S, Communicator C, class Output, LogBase Base>
   friend void reduce_shards(S const&, C&, ShardReduction<S, C>&, int, Results<Output, Base> const&);
 
@@ -59,47 +61,55 @@ class ShardReduction {
 
   int width() const { return value_dim_ + 1; }
   bool by_sums() const {
-    return algorithm_ == ReductionAlgorithm::max_then_sum ||
-           algorithm_ == ReductionAlgorithm::three_all_reduces;
+    return method_.algorithm == ReductionAlgorithm::max_then_sum ||
+           method_.algorithm == ReductionAlgorithm::three_all_reduces;
   }
 
-  /// One exchange over the rows, `width` floats each, of `own`.
+  /// One exchange over the rows, `width` floats each, of `own`: outputs, or maxima or weights alone.
   template <class Operator>
   void exchange(Space const& space, Comm& communicator, float* own, int width,
-                ReducedRows const& rows, Operator const& op) {
+                ReducedRows const& rows, Operator const& op, bool outputs = true) {
+    bool const packs = outputs && packed_.are_used();
+    float* const sent = packs ? packed_.data() : own;
     auto const floats_of = [&](int part) {
       RowRange const range = schedule_.part(part, rows);
-      return std::span<float>(own + range.begin * width, range.size() * width);
+      int const sent_width = packs ? packed_.width() : width;
+      return std::span<float>(sent + range.begin * sent_width, range.size() * sent_width);
     };
     ScheduledMerge const* merges = merges_.data();
     messages_.begin(communicator);
     for (ScheduledRound const& round : schedule_.rounds) {
-      messages_.move(space, communicator, round, own, floats_of);
-      std::span<float> part;
+      if (packs) packed_.pack(space, round, schedule_, rows, own);
+      messages_.move(space, communicator, round, sent, floats_of);
+      float* part = own;
+      std::int64_t part_rows = 0;
       for (ScheduledMessage const& from : round.receives) {
-        part = floats_of(from.part);
-        if (round.replaces && !messages_.ordered)
-          detail::for_each_row(
-              "fasttree::reduce_shards::put_in_place", space, rows_in(part, width),
-              detail::PutInPlace{part.data(), messages_.slots() + from.slot, width});
+        RowRange const range = schedule_.part(from.part, rows);
+        part = own + range.begin * width;
+        part_rows = range.size();
+        bool const is_in_place = round.replaces && messages_.ordered;
+        if (packs)
+          packed_.unpack(space,
+                         is_in_place ? floats_of(from.part).data() : messages_.slot(from.slot),
+                         round.replaces ? part : packed_.slot(from.slot), part_rows);
+        else if (round.replaces && !is_in_place)
+          detail::for_each_row("fasttree::reduce_shards::put_in_place", space, {0, part_rows},
+                               detail::PutInPlace{part, messages_.slots() + from.slot, width});
       }
       auto const count = static_cast<int>(round.merges.size());
       if (count > 0)
         detail::for_each_row(
-            "fasttree::reduce_shards::merge", space, rows_in(part, width),
-            detail::MergeRows<Operator>{op, merges, count, messages_.slots(), part.data(), width});
+            "fasttree::reduce_shards::merge", space, {0, part_rows},
+            detail::MergeRows<Operator>{op, merges, count,
+                                        packs ? packed_.slots() : messages_.slots(), part, width});
       merges += count;
     }
-  }
-
-  static RowRange rows_in(std::span<float> floats, int width) {
-    return {0, static_cast<std::int64_t>(floats.size()) / width};
   }
 
   /// The paper's: m = max lse; then the sums of exp(lse - m) and of exp(lse - m) output, as they
   /// follow each other in a record or, for three_all_reduces, apart.
   void max_then_sums(Space const& space, Comm& communicator, ReducedRows const& rows) {
-    bool const apart = algorithm_ == ReductionAlgorithm::three_all_reduces;
+    bool const apart = method_.algorithm == ReductionAlgorithm::three_all_reduces;
     float* const maxima = sums_.data();
     float* const weights = apart ? maxima + rows.count() : records_.data() + value_dim_;
     float* const outputs = apart ? weights + rows.count() : records_.data();
@@ -113,11 +123,11 @@ class ShardReduction {
     RowRange const all{0, rows.count()};
     detail::for_each_row("fasttree::reduce_shards::log_sum_exps", space, all,
                          detail::CopyLogSumExps{sums});
-    exchange(space, communicator, maxima, 1, rows, detail::MaximumOfRows{});
+    exchange(space, communicator, maxima, 1, rows, detail::MaximumOfRows{}, false);
     detail::for_each_row("fasttree::reduce_shards::weights", space, all,
                          detail::WeighRecords{sums});
     if (apart) {
-      exchange(space, communicator, weights, 1, rows, detail::SumOfRows{});
+      exchange(space, communicator, weights, 1, rows, detail::SumOfRows{}, false);
       exchange(space, communicator, outputs, value_dim_, rows, detail::SumOfRows{});
     } else {
       exchange(space, communicator, outputs, width(), rows, detail::SumOfRows{});
@@ -145,12 +155,13 @@ class ShardReduction {
         detail::WriteRecords<Output, Base>{{results, rows.queries, value_dim_}, records_.data()});
   }
 
-  ReductionAlgorithm algorithm_{};
+  ReductionMethod method_ = ReductionAlgorithm::one_shot;
   int ranks_ = 1, queries_ = 0, heads_ = 0, value_dim_ = 0;
   ReductionSchedule schedule_;
   Kokkos::View<ScheduledMerge*, Space> merges_;  ///< of all rounds
   PushWindow push_window_;                       ///< this or messages
   detail::Messages<Space, Comm> messages_;
+  detail::PackedRows<Space> packed_;
   Kokkos::View<float*, Space> records_, sums_;
 };
 
@@ -177,21 +188,24 @@ Kokkos::View<ScheduledMerge*, Space> upload_merges(Space const& space,
 }  // namespace detail
 
 /// Plans reductions of partial results of up to `queries` queries. Collective: all ranks call it
-/// with the same numbers and algorithm.
+/// with the same numbers and method: an algorithm, or one and a payload.
+///
+/// A payload of 16 bits rounds the outputs of what a rank sends or merges in a round, at most once in
+/// each; what is merged is then float. All ranks get the same bits, but not by all algorithms.
 ///
 /// Allocates records and what the algorithm needs beside them, and has the communicator register
 /// twice the messages that a rank gets in an exchange. Errors: `Error` on negative numbers, where
 /// ranks disagree, and those of the communicator.
 template <class Space, Communicator Comm>
 ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicator, int queries,
-                                           int query_heads, int value_dim,
-                                           ReductionAlgorithm algorithm) {
+                                           int query_heads, int value_dim, ReductionMethod method) {
   constexpr char const* function = "plan_reduction";
   require(queries >= 0, function, "queries", "0 or more", queries);
   require(query_heads > 0, function, "query_heads", "a positive number", query_heads);
   require(value_dim > 0, function, "value_dim", "a positive number", value_dim);
   ShardReduction<Space, Comm> reduction;
-  reduction.algorithm_ = algorithm;
+  auto const [algorithm, payload] = method;
+  reduction.method_ = method;
   reduction.ranks_ = communicator.size();
   reduction.queries_ = queries;
   reduction.heads_ = query_heads;
@@ -207,19 +221,26 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   };
   reduction.records_ = floats("fasttree::reduce_shards::records", rows * (value_dim + 1));
   if constexpr (PushingCommunicator<Comm, Space>)
-    if (algorithm == ReductionAlgorithm::one_shot && communicator.reaches_all()) {
+    if (algorithm == ReductionAlgorithm::one_shot && payload == Payload::fp32 &&
+        communicator.reaches_all()) {
       reduction.push_window_ = communicator.plan_push({rows, value_dim + 1});
       return reduction;
     }
   bool const three = algorithm == ReductionAlgorithm::three_all_reduces;
   if (reduction.by_sums())
     reduction.sums_ = floats("fasttree::reduce_shards::sums", rows * (three ? value_dim + 2 : 1));
-  std::int64_t const slot_floats =
-      reduction.schedule_.part_size({query_heads, queries}) * (three ? value_dim : value_dim + 1);
+  std::int64_t const slot_rows = reduction.schedule_.part_size({query_heads, queries});
+  detail::PackedShape const shape{three ? value_dim : value_dim + 1, value_dim};
+  if (payload != Payload::fp32)
+    reduction.packed_ = detail::PackedRows<Space>(space, payload, shape, rows,
+                                                  reduction.schedule_.slots, slot_rows);
+  // Maxima and weights are one float of a row, and go through the same slots.
+  int const sent_width = payload != Payload::fp32 ? shape.packed_width() : shape.width;
   reduction.messages_ = detail::Messages<Space, Comm>(
-      space, communicator, reduction.schedule_, slot_floats,
+      space, communicator, reduction.schedule_, slot_rows * sent_width,
       std::max(reduction.records_.size(), reduction.sums_.size()),
-      static_cast<std::uint64_t>(algorithm) + 256 * static_cast<std::uint64_t>(ranks_per_node));
+      static_cast<std::uint64_t>(algorithm) + 256 * static_cast<std::uint64_t>(ranks_per_node) +
+          (static_cast<std::uint64_t>(payload) << 48));
   return reduction;
 }
 
