@@ -57,12 +57,13 @@ int compare(std::vector<std::string> const& arguments) {
   for (int const node : forest.request_nodes) requests.push_back({node});
   PrefixTree const tree(forest.parents, forest.lengths, requests);
 
-  // 32 query heads and 8 KV heads of 128, of 16 bits, in tiles of 64 and of 16 rows.
-  MachineCosts const& costs = cuda::sm80::h200_costs;
-  PlanTarget const target{.tiles = {.wide = {64, 64, 16}, .narrow = {16, 64, 16}},
-                          .group = 4,
-                          .kv_heads = 8,
-                          .slots = cuda::sm80::h200_slots};
+  // 32 query heads and 8 KV heads of 128, of 16 bits.
+  MachineCosts const& costs = cuda::sm80::h200_costs<8>;
+  PlanTarget const target{
+      .tiles = {.wide = cuda::sm80::wide_tile<8>, .narrow = cuda::sm80::narrow_tile<8>},
+      .group = 4,
+      .kv_heads = 8,
+      .slots = cuda::sm80::h200_slots<8>};
   PlanTables const greedy = plan(tree, target, GreedyEdges<>{});
   PlanTables const minimal = plan(tree, target, MinimalTraffic<>{costs});
   NamedPlan const plans[] = {{"GreedyEdges", &greedy, costs}, {"MinimalTraffic", &minimal, costs}};

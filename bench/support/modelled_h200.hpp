@@ -7,14 +7,14 @@
 
 namespace fasttree::bench {
 
-inline constexpr MachineCosts modelled_h200 = cuda::sm80::h200_costs;
+inline constexpr MachineCosts modelled_h200 = cuda::sm80::h200_costs<8>;
 
-/// Attention of 16-bit elements with head_dim 128, in tiles of 64 and of 16 rows.
+/// Attention of 16-bit elements with head_dim 128.
 constexpr PlanTarget h200_target(int query_heads, int kv_heads) {
-  return {.tiles = {.wide = {64, 64, 16, 4}, .narrow = {16, 64, 16}},
+  return {.tiles = {.wide = cuda::sm80::wide_tile<8>, .narrow = cuda::sm80::narrow_tile<8>},
           .group = query_heads / kv_heads,
           .kv_heads = kv_heads,
-          .slots = cuda::sm80::h200_slots};
+          .slots = cuda::sm80::h200_slots<8>};
 }
 
 }  // namespace fasttree::bench

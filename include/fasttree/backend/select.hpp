@@ -19,7 +19,11 @@ struct BackendOf {
 #if FASTTREE_CUDA
 template <class Shape>
 requires(cuda::sm80::supports<Shape>) struct BackendOf<Kokkos::Cuda, Shape> {
-  using type = cuda::sm80::Backend;
+#ifdef KOKKOS_ARCH_HOPPER90
+  using type = cuda::sm80::Backend<8>;
+#else
+  using type = cuda::sm80::Backend<4>;
+#endif
 };
 #endif
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Attention on tensor cores in one launch: persistent blocks of four warps that multiply and two
+// Attention on tensor cores in one launch: persistent blocks of warps that multiply and half as many
 // that build tiles and start their copies. A block sees one stream of key tiles across its tasks,
 // through a ring in shared memory; but for the ends of tasks, warps wait for each other at its
-// places alone. Who writes the last partial result of a row merges them.
+// places alone. Blocks that find no task left merge partial results.
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/cuda/sm80/query_rows.hpp>
@@ -18,20 +19,20 @@
 namespace fasttree::cuda::sm80 {
 
 /// The kernel.
-template <class Shape, class Cache, class Output, LogBase Base>
+template <int Warps, class Shape, class Cache, class Output, LogBase Base>
 class Attend {
  public:
-  static constexpr int threads = sm80::threads;
-  static constexpr int blocks_per_processor = 2;
+  static constexpr int threads = Block<Warps>::threads;
+  static constexpr int blocks_per_processor = 8 / Warps;
   using Stored = typename Shape::element_type;
-  using Memory = SharedMemory<Shape>;
+  using Memory = SharedMemory<Shape, Warps>;
 
   Shape shape;
   PlanArrays plan;
   WorkQueue* queue;
   StridedArray<Stored const, 3> queries;
   Cache cache;
-  ResultRows<Shape, Output, Base> result_rows;
+  ResultRows<Warps, Shape, Output, Base> result_rows;
   int stages;  ///< places in the ring
 
   __device__ void operator()() const {
@@ -40,62 +41,61 @@ class Attend {
     auto& memory = *reinterpret_cast<Memory*>(ring + stages);
     if (threadIdx.x == 0)
       for (int stage = 0; stage < stages; ++stage) {
-        memory.full[stage].initialize(32 + 1);
-        memory.empty[stage].initialize(multiply_warps);
+        memory.full[stage].initialize(Block<Warps>::build_warps * (32 + 1));
+        memory.empty[stage].initialize(Warps);
       }
     __syncthreads();
+    // The registers of a multiprocessor, less what those that build can spare.
+    constexpr bool moves_registers = Warps == 8 && sm90::has_wgmma();
     if (threadIdx.x >= multiply_threads) {
+      if constexpr (moves_registers) sm90::give_registers<104>();
       build_tiles(ring, memory);
     } else {
-      result_rows.write_empty(shape, plan);
+      if constexpr (moves_registers) sm90::take_registers<200>();
       multiply_tiles(ring, memory);
     }
   }
 
  private:
-  using Tile = KeyTile<Shape>;
-  static constexpr int unopened = TileRecord::none - 1;  ///< no task yet
+  using Tile = KeyTile<Shape, Warps>;
+  using Record = TileRecord<Warps>;
+  static constexpr int multiply_threads = Block<Warps>::multiply_threads;
+  static constexpr int unopened = Record::none - 1;  ///< no task yet
+  static constexpr unsigned all = 0xffffffffu;
 
   // ---- the warps that build
 
   __device__ void build_tiles(Tile* ring, Memory& memory) const {
-    TileBuilder<Cache> builder(plan, queue, cache, queries, shape.kv_heads, shape.group(),
-                               memory.builder);
-    int const warp = static_cast<int>(threadIdx.x) / 32 % build_warps;
-    int task = 0, turn = 0;
+    TileBuilder<Cache, Warps> builder(plan, queue, cache, queries, shape.kv_heads, shape.group(),
+                                      memory.builder);
+    int task = 0;
     bool more = true, opens_task;
-    for (RingPlace at; more; at.advance(stages), turn = (turn + 1) % build_warps) {
+    for (RingPlace at; more; at.advance(stages)) {
       int const next_task = task <= stages ? task + 1 : 0;
       more = builder.gather(memory.tasks[next_task], opens_task);
       if (opens_task) task = next_task;
-      if (turn == warp) {
-        memory.empty[at.index].wait(at.parity ^ 1);
-        TileRecord& record = memory.tiles[at.index];
-        record.task = more ? task : TileRecord::none;
-        if (more) {
-          builder.write(record);
-          copy(builder.aligned(), builder.rows(), ring[at.index]);
-        }
-        memory.full[at.index].arrive_with_copies();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) memory.full[at.index].arrive();
+      if (more) builder.locate();
+      memory.empty[at.index].wait(at.parity ^ 1);
+      Record& record = memory.tiles[at.index];
+      if (threadIdx.x == multiply_threads) record.task = more ? task : Record::none;
+      if (more) {
+        if (!builder.is_empty()) copy(builder, ring[at.index]);
+        builder.describe(record);
+        builder.pass();
       }
-      if (more) builder.pass();
+      memory.full[at.index].arrive_with_copies();
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) memory.full[at.index].arrive();
     }
-    finish();
   }
 
-  /// Says that the block found no task left; the last block empties the queue for the next call.
-  __device__ void finish() const {
-    if (threadIdx.x != multiply_threads) return;
-    if (atomicAdd(&queue->finished, 1) == static_cast<int>(gridDim.x) - 1) *queue = WorkQueue{};
-  }
-
-  /// Starts to copy keys and values of a tile.
-  __device__ void copy(bool aligned, KeyRow<Stored> const* rows, Tile& tile) const {
-    if (!aligned) {
-      copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, tile.keys);
-      copy_elements<Shape::value_dim>(rows, &KeyRow<Stored>::value, tile.values);
+  /// Starts to copy keys and values of the warp's part of a tile.
+  __device__ static void copy(TileBuilder<Cache, Warps> const& builder, Tile& tile) {
+    KeyRow<Stored> const* const rows = builder.rows();
+    int const first_key = (static_cast<int>(threadIdx.x) / 32 - Warps) * Record::part_keys;
+    if (!builder.aligned()) {
+      copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, first_key, tile.keys);
+      copy_elements<Shape::value_dim>(rows, &KeyRow<Stored>::value, first_key, tile.values);
       return;
     }
     static_assert(Shape::head_dim == Shape::value_dim);
@@ -104,13 +104,13 @@ class Attend {
     int const first = static_cast<int>(threadIdx.x) % 32 / chunks;
     std::uint32_t const keys = shared_address(tile.keys), values = shared_address(tile.values);
 #pragma unroll 1
-    for (int begin = first; begin < tile_keys; begin += batch * rows_at_once) {
+    for (int begin = first; begin < Record::part_keys; begin += batch * rows_at_once) {
       KeyRow<Stored> from[batch];  // all loaded before the first copy starts
       FASTTREE_UNROLL
       for (int i = 0; i < batch; ++i) from[i] = rows[begin + i * rows_at_once];
       FASTTREE_UNROLL
       for (int i = 0; i < batch; ++i) {
-        std::uint32_t const to = chunk_at(begin + i * rows_at_once, chunk);
+        std::uint32_t const to = chunk_at<Tile::panel>(first_key + begin + i * rows_at_once, chunk);
         copy_16(keys + to, from[i].key + 8 * chunk);
         copy_16(values + to, from[i].value + 8 * chunk);
       }
@@ -119,14 +119,15 @@ class Attend {
 
   /// The same for rows of any alignment, by the threads themselves.
   template <int Dim>
-  __device__ void copy_elements(KeyRow<Stored> const* rows, Stored const* KeyRow<Stored>::*part,
-                                Stored* to) const {
+  __device__ static void copy_elements(KeyRow<Stored> const* rows,
+                                       Stored const* KeyRow<Stored>::*part, int first_key,
+                                       Stored* to) {
     int const lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 1
-    for (int i = lane; i < tile_keys * Dim / 8; i += 32) {
+    for (int i = lane; i < Record::part_keys * Dim / 8; i += 32) {
       int const row = i / (Dim / 8), chunk = i % (Dim / 8);
-      auto* const elements =
-          reinterpret_cast<Stored*>(reinterpret_cast<char*>(to) + chunk_at(row, chunk));
+      auto* const elements = reinterpret_cast<Stored*>(
+          reinterpret_cast<char*>(to) + chunk_at<Tile::panel>(first_key + row, chunk));
       for (int d = 0; d < 8; ++d) elements[d].bits = (rows[row].*part)[8 * chunk + d].bits;
     }
   }
@@ -134,34 +135,52 @@ class Attend {
   // ---- the warps that multiply
 
   __device__ void multiply_tiles(Tile* ring, Memory& memory) const {
-    QueryRows<Shape> rows;
+    QueryRows<Shape, Warps> rows;
     float const scale = fabsf(log2_scale());  // the sign goes to the queries
     rows.scale = scale < 1e-30f ? 1e-30f : scale;
     int const warp = static_cast<int>(threadIdx.x) / 32;
-    int task = unopened;
+    int const merge_queries = plan.counts->merge_queries;
+    int task = unopened, row = 0;
     for (RingPlace at;; at.advance(stages)) {
       memory.full[at.index].wait(at.parity);
-      TileRecord const& record = memory.tiles[at.index];
+      Record const& record = memory.tiles[at.index];
       if (record.task != task) {
-        if (task != unopened) close_task(memory, memory.tasks[task].task, rows);
+        if (task != unopened) close_task(memory, memory.tasks[task], rows);
         task = record.task;
-        if (task == TileRecord::none) return;
-        open_task(memory.tasks[task], rows);
+        if (task == Record::none) break;
+        row = first_row(memory.tasks[task].task);
+        open_task(memory.tasks[task], row, rows);
       }
       std::uint32_t const keys = shared_address(ring[at.index].keys);
       std::uint32_t const values = shared_address(ring[at.index].values);
-      bool const narrow = memory.tasks[task].task.narrow;
+      int const* const visible = memory.tasks[task].visible;
       if constexpr (sm90::has_wgmma()) {
-        if (record.together) {
-          rows.attend_together(record, memory.tasks[task].visible, warp * warp_rows, keys, values);
+        if (int const row_warps = memory.tasks[task].task.row_warps;
+            record.together > 0 && row_warps >= 4) {
+          int const first_key = warp / row_warps * 64;
+          int const last_key = record.together * Record::part_keys;
+          if (last_key > 64 && row_warps == Warps) {
+            rows.template attend_together<Block<Warps>::tile_keys>(record, 0, visible, row, keys,
+                                                                   values);
+          } else if (last_key > first_key) {
+            rows.template attend_together<64>(record, first_key, visible, row, keys, values);
+          }
           release(memory, at.index);
           continue;
         }
       }
-      rows.attend(record, memory.tasks[task].visible, narrow ? 0 : warp * warp_rows,
-                  narrow ? record.groups_of(0) & 1 << warp : record.groups_of(warp), keys, values);
+      rows.attend(record, visible, row, record.groups_of(warp), keys, values);
       release(memory, at.index);
     }
+    result_rows.merge_rows(shape, plan, merge_queries);
+    finish();
+  }
+
+  /// Says that the warp is done; the last of all empties the queue for the next call.
+  __device__ void finish() const {
+    if (threadIdx.x % 32 != 0) return;
+    if (atomicAdd(&queue->finished, 1) == static_cast<int>(gridDim.x) * Warps - 1)
+      *queue = WorkQueue{};
   }
 
   /// Says that this warp does not need a place of the ring any more.
@@ -170,100 +189,117 @@ class Attend {
     if (threadIdx.x % 32 == 0) memory.empty[place].arrive();
   }
 
-  /// Loads the queries of the warp's rows.
-  __device__ void open_task(TaskRecord const& record, QueryRows<Shape>& rows) const {
+  /// Loads the queries of the warp's rows, which begin at `first_row` of the task.
+  __device__ void open_task(TaskRecord<Warps> const& record, int first_row,
+                            QueryRows<Shape, Warps>& rows) const {
     rows.clear();
     int const thread = static_cast<int>(threadIdx.x) % 32;
     std::int64_t const stride = queries.strides[2];
-    std::uint32_t const signs = shape.softmax_scale < 0.f ? 0x80008000u : 0u;
+    Stored const* from[2];
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
-      int const row = first_row(record.task) + thread / 4 + 8 * x;
-      int const head = record.task.head_of(min(row, record.task.rows - 1), shape.group());
-      Stored const* const from = &queries(record.queries[row], head, 0);
-      if (stride == 1 && reinterpret_cast<std::uintptr_t>(from) % 4 == 0) {
-        auto const* const pairs = reinterpret_cast<unsigned const*>(from) + thread % 4;
-        load_row(rows, x, signs, [&](int pair) { return __ldg(pairs + pair); });
-      } else {
-        load_row(rows, x, signs, [&](int pair) {
-          std::uint16_t const* const bits = &from[2 * (pair + thread % 4) * stride].bits;
-          return bits[0] | static_cast<unsigned>(bits[stride]) << 16;
-        });
-      }
+      int const row = min(first_row + thread / 4 + 8 * x, record.task.rows - 1);
+      from[x] = &queries(record.queries[row], record.task.head_of(row, shape.group()), 0);
+    }
+    std::uintptr_t const addresses =
+        reinterpret_cast<std::uintptr_t>(from[0]) | reinterpret_cast<std::uintptr_t>(from[1]);
+    if (__all_sync(all, stride == 1 && addresses % 16 == 0)) {
+      load_chunks(from, rows);
+    } else {
+      load_elements(from, stride, rows);
+    }
+    if (shape.softmax_scale < 0.f) {
+      FASTTREE_UNROLL
+      for (auto& block : rows.query) FASTTREE_UNROLL
+      for (std::uint32_t& pair : block) pair ^= 0x80008000u;
     }
   }
 
-  /// Loads pairs of elements of a query row; `signs` of them are changed.
-  template <class Load>
-  __device__ static void load_row(QueryRows<Shape>& rows, int x, std::uint32_t signs,
-                                  Load const& load) {
+  /// Loads two query rows, 16 bytes at a time.
+  __device__ static void load_chunks(Stored const* const (&from)[2],
+                                     QueryRows<Shape, Warps>& rows) {
+    constexpr int loads = Shape::head_dim / 32;  // of a row, by each of its four threads
+    int const thread = static_cast<int>(threadIdx.x) % 4;
+    uint4 chunk[2][loads];
     FASTTREE_UNROLL
-    for (int i = 0; i < Shape::head_dim / 16; ++i) FASTTREE_UNROLL
-    for (int half = 0; half < 2; ++half)
-      rows.query[i][x + 2 * half] = load(8 * i + 4 * half) ^ signs;
-  }
-
-  __device__ static int first_row(Task const& task) {
-    return task.narrow ? 0 : static_cast<int>(threadIdx.x) / 32 * warp_rows;
-  }
-
-  __device__ void close_task(Memory& memory, Task const& task, QueryRows<Shape>& rows) const {
-    rows.finish_sums();
-    if (task.narrow) merge_warps(memory, rows);
-    unsigned complete = 0;
-    if (!task.narrow || threadIdx.x < 32) complete = write_rows(task, rows);
-    if (task.item.partial_begin == WorkItem::direct) return;
-    int first = first_row(task), quarters = 4;
-    if (task.narrow) {  // all warps take part
-      if (threadIdx.x == 0) memory.complete = complete;
-      barrier<1, multiply_threads>();
-      first = static_cast<int>(threadIdx.x) / 32 * 4;
-      complete = memory.complete >> first;
-      quarters = 1;
+    for (int x = 0; x < 2; ++x) FASTTREE_UNROLL
+    for (int i = 0; i < loads; ++i)
+      chunk[x][i] = __ldg(reinterpret_cast<uint4 const*>(from[x]) + 4 * i + thread);
+    FASTTREE_UNROLL
+    for (int x = 0; x < 2; ++x) FASTTREE_UNROLL
+    for (int i = 0; i < loads; ++i) {
+      std::uint32_t pairs[4] = {chunk[x][i].x, chunk[x][i].y, chunk[x][i].z, chunk[x][i].w};
+      transpose(pairs);  // from those of a chunk to the same one of four chunks
+      FASTTREE_UNROLL
+      for (int c = 0; c < 4; ++c) rows.query[2 * i + c / 2][x + c % 2 * 2] = pairs[c];
     }
-#pragma unroll 1
-    for (int i = 0; i < quarters; ++i)
-      result_rows.merge_four(shape, plan, task, first + 4 * i, complete >> 4 * i);
   }
 
-  /// Writes the rows of the warp. Returns a bit for each that has now all of its partial results.
-  __device__ unsigned write_rows(Task const& task, QueryRows<Shape> const& rows) const {
-    unsigned not_finite = result_rows.write(shape, plan, task, first_row(task), rows);
+  /// The same of any stride and alignment.
+  __device__ static void load_elements(Stored const* const (&from)[2], std::int64_t stride,
+                                       QueryRows<Shape, Warps>& rows) {
+    int const thread = static_cast<int>(threadIdx.x) % 4;
+    FASTTREE_UNROLL
+    for (int x = 0; x < 2; ++x) FASTTREE_UNROLL
+    for (int c = 0; c < Shape::head_dim / 8; ++c) {
+      std::uint16_t const* const bits = &from[x][(8 * c + 2 * thread) * stride].bits;
+      rows.query[c / 2][x + c % 2 * 2] = bits[0] | static_cast<std::uint32_t>(bits[stride]) << 16;
+    }
+  }
+
+  /// Which rows of a task the warp has.
+  __device__ static int first_row(Task const& task) {
+    return (static_cast<int>(threadIdx.x) / 32 & (task.row_warps - 1)) * warp_rows;
+  }
+
+  __device__ void close_task(Memory& memory, TaskRecord<Warps> const& record,
+                             QueryRows<Shape, Warps>& rows) const {
+    rows.finish_sums();
+    if (record.task.row_warps < Warps) merge_warps(memory, record.task, rows);
+    if (static_cast<int>(threadIdx.x) / 32 < record.task.row_warps) write_rows(record, rows);
+  }
+
+  /// Writes the rows of the warp.
+  __device__ void write_rows(TaskRecord<Warps> const& record,
+                             QueryRows<Shape, Warps> const& rows) const {
+    Task const& task = record.task;
+    int const row = first_row(task);
+    unsigned not_finite = result_rows.write(shape, record, row, rows);
     __syncwarp();
     for (; not_finite != 0; not_finite &= not_finite - 1)
-      compute_again(task, first_row(task) + __ffs(not_finite) - 1);
-    if (task.item.partial_begin == WorkItem::direct) return 0;
-    return result_rows.count_arrivals(shape, plan, task, first_row(task));
+      compute_again(record, row + __ffs(not_finite) - 1);
+    if (task.item.partial_begin != WorkItem::direct)
+      result_rows.count_arrivals(shape, plan, task, row);
   }
 
   /// Computes and writes a row again, apart from the others.
-  __device__ void compute_again(Task const& task, int row) const {
-    auto const [query, head] = typename ResultRows<Shape, Output, Base>::RowOf(shape, task, row);
-    SingleRow<Shape, Cache> single(&queries(plan.query_order[query], head, 0), queries.strides[2],
-                                   log2_scale(), plan.visible_keys[query]);
+  __device__ void compute_again(TaskRecord<Warps> const& record, int row) const {
+    Task const& task = record.task;
+    auto const [query, head] =
+        typename ResultRows<Warps, Shape, Output, Base>::RowOf(shape, task, row);
+    SingleRow<Shape, Cache> single(&queries(record.queries[row], head, 0), queries.strides[2],
+                                   log2_scale(), record.visible[row]);
     for (int i = task.item.range_begin; i < task.item.range_end; ++i) {
       KeyRange const range = plan.ranges[i];
       if (query >= range.query_begin && query < range.query_end)
         single.attend(range, cache, task.kv_head);
     }
-    float const factor = single.sum == 0.f ? 0.f : __fdividef(1.f, single.sum);
-    int const thread = static_cast<int>(threadIdx.x) % 32;
-    result_rows.write_row(shape, plan, task, row,
-                          result_rows.log_sum_exp_of(single.maximum, single.sum), thread == 0,
-                          [&](auto* to, std::int64_t stride) {
-                            for (int p = 0; p < single.value_parts; ++p)
-                              if (int const d = thread + 32 * p; d < Shape::value_dim)
-                                store(to + d * stride, single.output[p] * factor);
-                          });
+    single.output.scale(single.sum == 0.f ? 0.f : __fdividef(1.f, single.sum));
+    result_rows.write_row(shape, record, row,
+                          result_rows.log_sum_exp_of(single.maximum, single.sum),
+                          threadIdx.x % 32 == 0,
+                          [&](auto* to, std::int64_t stride) { single.output.store(to, stride); });
   }
 
   /// Of products of queries and keys, so that logits are in base 2.
   __device__ float log2_scale() const { return shape.softmax_scale * 1.44269504088896f; }
 
-  /// Merges what the warps have of the same rows into the first warp.
-  __device__ void merge_warps(Memory& memory, QueryRows<Shape>& rows) const {
-    int const warp = static_cast<int>(threadIdx.x) / 32,
-              thread = static_cast<int>(threadIdx.x) % 32;
+  /// Merges what the warps have of the same rows into the first `row_warps`.
+  __device__ static void merge_warps(Memory& memory, Task const& task,
+                                     QueryRows<Shape, Warps>& rows) {
+    int const warp = static_cast<int>(threadIdx.x) / 32;
+    int const thread = static_cast<int>(threadIdx.x) % 32;
+    int const row_warps = task.row_warps, row_count = task.rows - first_row(task);
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x)
       if (thread % 4 == 0)
@@ -272,47 +308,52 @@ class Attend {
     float factor[2];
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
-      float2 part[multiply_warps];
       float top = -detail::infinity, sum = 0.f;
-      for (int w = 0; w < multiply_warps; ++w) {
-        part[w] = memory.sums[w][thread / 4 + 8 * x];
-        top = fmaxf(top, part[w].x);
-      }
+      for (int w = warp & (row_warps - 1); w < Warps; w += row_warps)
+        top = fmaxf(top, memory.sums[w][thread / 4 + 8 * x].x);
       float const base = top == -detail::infinity ? 0.f : top * rows.scale;
-      for (int w = 0; w < multiply_warps; ++w)
-        sum += exp2_approximate(part[w].x * rows.scale - base) * part[w].y;
+      for (int w = warp & (row_warps - 1); w < Warps; w += row_warps) {
+        float2 const part = memory.sums[w][thread / 4 + 8 * x];
+        sum += exp2_approximate(part.x * rows.scale - base) * part.y;
+      }
       factor[x] = exp2_approximate(rows.maximum[x] * rows.scale - base);
       rows.maximum[x] = top;
       rows.sum[x] = sum;
     }
     rows.scale_outputs(factor);
-    for (int from = 1; from < multiply_warps; ++from) {
-      if (warp == from)
-        exchange(
-            memory,
-            [](float2& to, float a, float b) {
-              to = {a, b};
-            },
-            rows);
-      barrier<1, multiply_threads>();
-      if (warp == 0)
-        exchange(
-            memory, [](float2 const& other, float& a, float& b) { a += other.x, b += other.y; },
-            rows);
-      barrier<1, multiply_threads>();
+#pragma unroll 1
+    for (int half = Warps / 2; half >= row_warps; half /= 2) {  // the first half adds the second
+#pragma unroll 1
+      for (int from = 0; from < half; from += 2) {
+        int const sender = warp - half - from, receiver = warp - from;
+        int const pairs = min(half - from, 2);
+        if (sender >= 0 && sender < pairs)
+          exchange(
+              memory.outputs[sender], [](float2& to, float a, float b) { to = make_float2(a, b); },
+              row_count, rows);
+        barrier<1, multiply_threads>();
+        if (receiver >= 0 && receiver < pairs)
+          exchange(
+              memory.outputs[receiver],
+              [](float2 const& other, float& a, float& b) { a += other.x, b += other.y; },
+              row_count, rows);
+        barrier<1, multiply_threads>();
+      }
     }
   }
 
-  /// Calls body(pair in shared memory, output, output) for each pair of outputs of the thread.
+  /// Calls body(pair in shared memory, output, output) for each pair of outputs of the thread, of
+  /// the first `row_count` rows of the warp; the pairs of a warp lie side by side.
   template <class Body>
-  __device__ static void exchange(Memory& memory, Body const& body, QueryRows<Shape>& rows) {
+  __device__ static void exchange(float2* outputs, Body const& body, int row_count,
+                                  QueryRows<Shape, Warps>& rows) {
     int const thread = static_cast<int>(threadIdx.x) % 32;
     FASTTREE_UNROLL
-    for (int i = 0; i < Shape::value_dim / 8; ++i) FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
-      int const at = (thread / 4 + 8 * x) * Shape::value_dim + 8 * i + thread % 4 * 2;
-      body(*reinterpret_cast<float2*>(memory.outputs + at), rows.output[i][2 * x],
-           rows.output[i][2 * x + 1]);
+      if (thread / 4 + 8 * x >= row_count) return;
+      FASTTREE_UNROLL
+      for (int i = 0; i < Shape::value_dim / 8; ++i)
+        body(outputs[32 * (2 * i + x) + thread], rows.output[i][2 * x], rows.output[i][2 * x + 1]);
     }
   }
 };

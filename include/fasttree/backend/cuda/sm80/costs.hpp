@@ -5,21 +5,25 @@
 // batches of real servers, before the wide tile was multiplied by wgmma. How well they predict is
 // in the README.
 
+#include <fasttree/backend/cuda/sm80/block.hpp>
 #include <fasttree/plan/machine_costs.hpp>
 
 namespace fasttree::cuda::sm80 {
 
-inline constexpr int h200_slots = 264;  ///< two blocks on each of 132 multiprocessors
+/// Blocks that run at once on 132 multiprocessors.
+template <int Warps>
+inline constexpr int h200_slots = 132 * 8 / Warps;
 
+template <int Warps>
 inline constexpr MachineCosts h200_costs{.launch = 8.3,
                                          .item = 2,
-                                         .memory = 4.5e6 / h200_slots,
-                                         .cache = 5.2e6 / h200_slots,
-                                         .results = 1.4e6 / h200_slots,
-                                         .wide = 310e6 / h200_slots,
-                                         .narrow = 470e6 / h200_slots,
+                                         .memory = 4.5e6 / h200_slots<Warps>,
+                                         .cache = 6.2e6 / h200_slots<Warps>,
+                                         .results = 1.4e6 / h200_slots<Warps>,
+                                         .wide = 450e6 / h200_slots<Warps>,
+                                         .narrow = 700e6 / h200_slots<Warps>,
                                          .in_turn = 0.33,
-                                         .merge = 0.13 / 16,
+                                         .merge = 0.05 / 16,
                                          .alone = 1.08};
 
 }  // namespace fasttree::cuda::sm80

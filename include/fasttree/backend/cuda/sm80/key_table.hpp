@@ -13,10 +13,12 @@
 namespace fasttree::cuda::sm80 {
 
 /// A table in shared memory, filled by the threads of one warp together, read by any.
+template <int Warps>
 class KeyTable {
  public:
-  static constexpr int capacity = 128;  ///< ranges
-  static constexpr int several = 0;     ///< the stream of keys that rows of several warps see
+  static constexpr int places = 32 * Warps;
+  static constexpr int capacity = places - 1;  ///< ranges, so that a byte can say how many
+  static constexpr int several = 0;  ///< the stream of keys that rows of several warps see
   __device__ static constexpr int of_warp(int warp) { return 1 + warp; }
 
   struct Range {
@@ -26,10 +28,10 @@ class KeyTable {
   };
 
   struct Memory {
-    int begins[capacity + 1];  ///< number of a range's first key; then that of all keys
-    int count;                 ///< ranges
-    unsigned firsts;           ///< a byte for each warp: the first range of its stream
-    Range ranges[capacity];
+    int begins[places + 1];  ///< number of a range's first key; then that of all keys
+    int count;               ///< ranges
+    std::uint64_t firsts;    ///< a byte for each warp: the first range of its stream
+    Range ranges[places];
   };
 
   struct Key {
@@ -42,10 +44,11 @@ class KeyTable {
   /// Takes ranges from `begin` on, as many as fit; `rows_of(range)` as in `Range`.
   template <class RowsOf>
   __device__ void fill(KeyRange const* ranges, int begin, int end, RowsOf const& rows_of) {
+    end = min(end, begin + capacity);
     if (end - begin <= 32) {
       fill_by_parts<1>(ranges, begin, end, rows_of);
     } else {
-      fill_by_parts<capacity / 32>(ranges, begin, end, rows_of);
+      fill_by_parts<places / 32>(ranges, begin, end, rows_of);
     }
   }
 
@@ -58,7 +61,7 @@ class KeyTable {
   /// The number of a stream's first key; of the stream behind the last, that of all keys.
   __device__ int begin(int stream) const {
     if (stream == several) return 0;
-    return memory_.begins[stream > of_warp(3) ? count_ : of_byte(firsts_, stream)];
+    return memory_.begins[stream > of_warp(Warps - 1) ? count_ : of_byte(firsts_, stream)];
   }
 
   /// The key of a number; found soonest in range `near` or the next, then changed to its own.
@@ -68,10 +71,10 @@ class KeyTable {
     if (!__all_sync(all, is_near)) {
       range = 0;
       FASTTREE_UNROLL
-      for (int step = capacity / 2; step > 0; step /= 2)
+      for (int step = places / 2; step > 0; step /= 2)
         if (memory_.begins[range + step] <= number) range += step;
     }
-    near = min(range, capacity - 2);
+    near = min(range, places - 2);
     int const offset = number - memory_.begins[range];
     Range const found = memory_.ranges[range];
     return {found.slot + offset, found.position + offset, found.rows};
@@ -81,7 +84,7 @@ class KeyTable {
   static constexpr unsigned all = 0xffffffffu;
   static constexpr int none = -1;
 
-  __device__ static int of_byte(unsigned bytes, int stream) {
+  __device__ static int of_byte(std::uint64_t bytes, int stream) {
     return static_cast<int>(bytes >> 8 * (stream - of_warp(0)) & 0xff);
   }
 
@@ -90,6 +93,18 @@ class KeyTable {
     if (begin >= end) return none;
     int const first = begin / warp_rows, last = (end - 1) / warp_rows;
     return first == last ? of_warp(first) : several;
+  }
+
+  /// Threads whose stream is that of a warp: a byte for each warp.
+  __device__ static std::uint64_t count_of_warps(int stream) {
+    std::uint64_t count = 0;
+    FASTTREE_UNROLL
+    for (int from = 0; from < Warps; from += 4) {
+      int const byte = stream - of_warp(from);
+      count |= std::uint64_t{__reduce_add_sync(all, byte >= 0 && byte < 4 ? 1u << 8 * byte : 0u)}
+               << 8 * from;
+    }
+    return count;
   }
 
   /// The same, each thread `Parts` ranges.
@@ -103,22 +118,23 @@ class KeyTable {
       range[i] = at < end ? ranges[at] : KeyRange{};
     }
     int rows[Parts], stream[Parts];
-    unsigned of_warps[Parts], all_warps = 0;  // a byte for each warp
+    std::uint64_t of_warps[Parts], all_warps = 0;  // a byte for each warp
     int of_several[Parts], all_several = 0;
     FASTTREE_UNROLL
     for (int i = 0; i < Parts; ++i) {
       rows[i] = rows_of(range[i]);
       stream[i] = range[i].length > 0 ? stream_of(rows[i]) : none;
       of_several[i] = __popc(__ballot_sync(all, stream[i] == several));
-      of_warps[i] =
-          __reduce_add_sync(all, stream[i] > several ? 1u << 8 * (stream[i] - of_warp(0)) : 0u);
+      of_warps[i] = count_of_warps(stream[i]);
       all_several += of_several[i];
       all_warps += of_warps[i];
     }
     // Where the next range of each stream goes; of warps as bytes.
     int next_several = 0;
-    unsigned next = all_warps * 0x01010100u + all_several * 0x01010101u;
-    unsigned const firsts = next;
+    constexpr std::uint64_t bytes = 0x0101010101010101u;
+    std::uint64_t next = all_warps * (bytes << 8) + all_several * bytes;
+    std::uint64_t const firsts = next;
+    int const count = all_several + static_cast<int>(all_warps * bytes >> 56);
     FASTTREE_UNROLL
     for (int i = 0; i < Parts; ++i) {
       unsigned const before = __match_any_sync(all, stream[i]) & ((1u << lane) - 1);
@@ -131,7 +147,6 @@ class KeyTable {
       next_several += of_several[i];
       next += of_warps[i];
     }
-    int const count = static_cast<int>(next >> 24);
     if (lane == 0) memory_.count = count, memory_.firsts = firsts;
     __syncwarp();
     number_keys(lane, count);
@@ -139,7 +154,7 @@ class KeyTable {
 
   /// Turns the lengths of ranges into the numbers of their first keys.
   __device__ void number_keys(int lane, int count) {
-    constexpr int parts = capacity / 32;
+    constexpr int parts = places / 32;
     int length[parts], sum = 0;
     FASTTREE_UNROLL
     for (int i = 0; i < parts; ++i) {
@@ -159,13 +174,13 @@ class KeyTable {
       memory_.begins[range] = range <= count ? number : 0x7fffffff;
       number += length[i];
     }
-    if (lane == 31) memory_.begins[capacity] = number;
+    if (lane == 31) memory_.begins[places] = number;
     __syncwarp();
   }
 
   Memory& memory_;
-  int count_ = 0;        ///< ranges
-  unsigned firsts_ = 0;  ///< a byte for each warp: its first range
+  int count_ = 0;             ///< ranges
+  std::uint64_t firsts_ = 0;  ///< a byte for each warp: its first range
 };
 
 }  // namespace fasttree::cuda::sm80

@@ -18,9 +18,10 @@
 namespace fasttree::cuda::sm80 {
 
 /// Of the 16 rows a thread has two, `row` and `row + 8`: see mma.hpp.
-template <class Shape>
+template <class Shape, int Warps>
 class QueryRows {
  public:
+  using Tile = TileRecord<Warps>;
   using Stored = typename Shape::element_type;
   static constexpr Operand type = operand<Stored>;
   static constexpr bool is_bfloat16 = type == Operand::bfloat16;
@@ -40,58 +41,60 @@ class QueryRows {
     sum[0] = sum[1] = 0.f;
   }
 
-  /// Attends to some groups of 16 keys of a tile, a bit for each; `first_row`: which 16 rows of the
-  /// task these are; `visible`: of the task. `keys`, `values`: of the whole tile, in shared memory.
-  /// One group at a time: products of two would not fit the registers, and cost more than they
-  /// gain.
-  __device__ void attend(TileRecord const& tile, int const* visible, int first_row, int groups,
+  /// Attends to some groups of 16 keys of a tile, as of TileRecord::groups_of; `first_row`: which
+  /// 16 rows of the task these are; `visible`: of the task. `keys`, `values`: of the whole tile, in
+  /// shared memory. One group at a time: products of two would not fit the registers, and cost more
+  /// than they gain.
+  __device__ void attend(Tile const& tile, int const* visible, int first_row, unsigned groups,
                          std::uint32_t keys, std::uint32_t values) {
 #pragma unroll 1
     for (; groups != 0; groups &= groups - 1) {
-      int const key = (__ffs(groups) - 1) * group_keys;
+      int const group = __ffs(groups) - 1, key = Tile::key_of(group);
       float product[2][4], base[2];
       std::uint32_t weights[4];
       multiply_keys(product, keys + key * panel_row);
-      if (!tile.for_all_rows || tile.has_tails) mask(product, tile, visible, key, first_row);
+      if (unsigned const masks = tile.masks[group / 8])
+        mask(product, tile, masks, visible, key, first_row);
       raise_maximum(product, base);
       weigh(product, base, weights);
       multiply_values(weights, values + key * panel_row);
     }
   }
 
-  /// Attends to all keys of a tile, together with the other warps of the warpgroup.
-  __device__ void attend_together(TileRecord const& tile, int const* visible, int first_row,
-                                  std::uint32_t keys, std::uint32_t values) {
+  /// Attends to so many keys of a tile, 64 or 128, from `first_key` on, together with the other
+  /// warps of the warpgroup. Without branches about the products, before which the compiler would
+  /// wait.
+  template <int Keys>
+  __device__ void attend_together(Tile const& tile, int first_key, int const* visible,
+                                  int first_row, std::uint32_t keys, std::uint32_t values) {
+    float product[Keys / 8][4], base[2];
     sm90::show_copies_to_products();
-    constexpr int half = tile_keys / 2;  // all products of a tile would not fit the registers
+    sm90::begin_products();
     FASTTREE_UNROLL
-    for (int key = 0; key < tile_keys; key += half) {
-      float product[half / 8][4], base[2];
-      sm90::begin_products();
+    for (int k = 0; k < head_dim / 16; ++k)
+      sm90::multiply<is_bfloat16, 0>(
+          product, query[k],
+          sm90::matrix(keys + k / 4 * panel + first_key * panel_row + k % 4 * 32, 16, 1024), k > 0);
+    sm90::finish_products();
+    keep(product);
+    int const first_part = first_key / Tile::part_keys;
+    if (unsigned const masks = tile.all_masks() >> 8 * first_part) {
       FASTTREE_UNROLL
-      for (int k = 0; k < head_dim / 16; ++k)
-        sm90::multiply_rows<is_bfloat16>(
-            product, query[k],
-            sm90::matrix(keys + k / 4 * panel + key * panel_row + k % 4 * 32, 16, 1024), k > 0);
-      sm90::finish_products();  // with those of values that were begun before
-      keep(product);
-      keep(output);
-      if (!tile.for_all_rows || tile.has_tails) {
-        FASTTREE_UNROLL
-        for (int g = 0; g < 2; ++g)
-          mask(&product[2 * g], tile, visible, key + g * group_keys, first_row);
-      }
-      raise_maximum(product, base);
-      std::uint32_t weights[2][4];
-      FASTTREE_UNROLL
-      for (int g = 0; g < 2; ++g) weigh(&product[2 * g], base, weights[g]);
-      sm90::begin_products();
-      FASTTREE_UNROLL
-      for (int g = 0; g < 2; ++g)
-        sm90::multiply_columns<is_bfloat16>(
-            output, weights[g],
-            sm90::matrix(values + (key + g * group_keys) * panel_row, panel, 8 * panel_row), true);
+      for (int g = 0; g < Keys / group_keys; ++g)
+        mask(&product[2 * g], tile, masks >> g / 2 * 8, visible, first_key + g * group_keys,
+             first_row);
     }
+    raise_maximum(product, base);
+    std::uint32_t weights[Keys / group_keys][4];
+    FASTTREE_UNROLL
+    for (int g = 0; g < Keys / group_keys; ++g) weigh(&product[2 * g], base, weights[g]);
+    sm90::begin_products();
+    FASTTREE_UNROLL
+    for (int g = 0; g < Keys / group_keys; ++g)
+      sm90::multiply<is_bfloat16, 1>(
+          output, weights[g],
+          sm90::matrix(values + (first_key + g * group_keys) * panel_row, panel, 8 * panel_row),
+          true);
     sm90::finish_products();
     keep(output);
   }
@@ -109,9 +112,10 @@ class QueryRows {
   __device__ bool is_finite(int x) const {
     float differences = 0.f;  // nan minus nan and inf minus inf are not 0
     FASTTREE_UNROLL
-    for (int i = 0; i < value_dim / 8; ++i)
-      differences +=
-          (output[i][2 * x] - output[i][2 * x]) + (output[i][2 * x + 1] - output[i][2 * x + 1]);
+    for (auto const& block : output) {
+      float const a = block[2 * x], b = block[2 * x + 1];
+      differences += (a - a) + (b - b);
+    }
     return differences == 0.f;
   }
 
@@ -123,6 +127,7 @@ class QueryRows {
 
  private:
   static constexpr unsigned all = 0xffffffffu;
+  static constexpr int panel = KeyTile<Shape, Warps>::panel;
 
   /// Registers that products of tensor cores have been written to may be read from here on.
   template <int Blocks>
@@ -138,11 +143,11 @@ class QueryRows {
   /// step waits for the one that it is added to.
   __device__ void multiply_keys(float (&product)[2][4], std::uint32_t keys) const {
     float odd[2][4];
-    std::uint32_t const at = keys + chunk_at(lane() % 8 + lane() / 16 * 8, lane() / 8 % 2);
+    std::uint32_t const at = keys + chunk_at<panel>(lane() % 8 + lane() / 16 * 8, lane() / 8 % 2);
     FASTTREE_UNROLL
     for (int k = 0; k < head_dim / 16; ++k) {
       std::uint32_t b[4];
-      load_matrices(b, chunks_on(at, 2 * k));
+      load_matrices(b, chunks_on<panel>(at, 2 * k));
       auto& sum = k % 2 == 0 ? product : odd;
       if (k < 2) {
         multiply<type>(sum[0], query[k], b[0], b[1]);
@@ -157,9 +162,9 @@ class QueryRows {
     for (int x = 0; x < 4; ++x) product[n][x] += odd[n][x];
   }
 
-  /// Takes away what a row does not see.
-  __device__ void mask(float (*product)[4], TileRecord const& tile, int const* visible, int key,
-                       int first_row) const {
+  /// Takes away what a row does not see, of 16 keys.
+  __device__ void mask(float (*product)[4], Tile const& tile, unsigned masks, int const* visible,
+                       int key, int first_row) const {
     int const row = first_row + lane() / 4;
     FASTTREE_UNROLL
     for (int n = 0; n < 2; ++n) {
@@ -173,7 +178,7 @@ class QueryRows {
           if (static_cast<unsigned>(row + 8 * x - begin) >= static_cast<unsigned>(count))
             product[n][2 * x + e] = -detail::infinity;
       }
-      if (!tile.has_tails) continue;
+      if ((masks & Tile::tails) == 0) continue;
       FASTTREE_UNROLL
       for (int e = 0; e < 2; ++e) FASTTREE_UNROLL
       for (int x = 0; x < 2; ++x)
@@ -198,7 +203,7 @@ class QueryRows {
       if ((top - maximum[x]) * scale <= 8.f) top = maximum[x];
       // A row that has seen no key yet keeps -inf; its weights are taken over 2^0, which gives 0.
       base[x] = top == -detail::infinity ? 0.f : top * scale;
-      factor[x] = exp2_approximate(maximum[x] * scale - base[x]);
+      factor[x] = top == maximum[x] ? 1.f : exp2_approximate(maximum[x] * scale - base[x]);
       maximum[x] = top;
       sum[x] *= factor[x];
     }
@@ -223,11 +228,11 @@ class QueryRows {
 
   /// Adds the values of 16 keys, each times its weight.
   __device__ void multiply_values(std::uint32_t const (&weights)[4], std::uint32_t values) {
-    std::uint32_t const at = values + chunk_at(lane() % 16, lane() / 16);
+    std::uint32_t const at = values + chunk_at<panel>(lane() % 16, lane() / 16);
     FASTTREE_UNROLL
     for (int i = 0; i < value_dim / 16; ++i) {
       std::uint32_t b[4];
-      load_transposed(b, chunks_on(at, 2 * i));
+      load_transposed(b, chunks_on<panel>(at, 2 * i));
       multiply_add<type>(output[2 * i], weights, b[0], b[1]);
       multiply_add<type>(output[2 * i + 1], weights, b[2], b[3]);
     }

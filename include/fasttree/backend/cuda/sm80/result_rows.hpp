@@ -1,33 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where results of query rows go: to the output where an item has its rows for itself, else to the
-// workspace as partial results, which the warp that writes the last one of a row merges, in the
-// plan's order. The formula is that of core/log_sum_exp.hpp for any number of sides.
+// workspace as partial results, which blocks that find no task left merge, in the plan's order. The formula is that of core/log_sum_exp.hpp for any number of sides.
 
 #include <cstdint>
 
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/cuda/sm80/query_rows.hpp>
+#include <fasttree/backend/cuda/sm80/row_values.hpp>
 
 namespace fasttree::cuda::sm80 {
 
-/// Writes an element, rounded to nearest even.
-__device__ __forceinline__ void store(float* to, float value) { *to = value; }
-template <class T>
-__device__ __forceinline__ void store(T* to, float value) {
-  to->bits = static_cast<std::uint16_t>(pack<operand<T>>(value, 0.f));
-}
-
-/// Writes two neighbouring elements at a multiple of their size.
-__device__ __forceinline__ void store_pair(float* to, float a, float b) {
-  *reinterpret_cast<float2*>(to) = make_float2(a, b);
-}
-template <class T>
-__device__ __forceinline__ void store_pair(T* to, float a, float b) {
-  *reinterpret_cast<std::uint32_t*>(to) = pack<operand<T>>(a, b);
-}
-
-template <class Shape, class Output, LogBase Base>
+template <int Warps, class Shape, class Output, LogBase Base>
 struct ResultRows {
   static constexpr int value_dim = Shape::value_dim;
 
@@ -46,20 +30,21 @@ struct ResultRows {
   /// Writes the rows of a warp, from row `first_row` of the task on. Returns a bit for each row of
   /// the 16 whose output is not finite, or whose logits are so large that rounding took all
   /// weights.
-  __device__ unsigned write(Shape const& shape, PlanArrays const& plan, Task const& task,
-                            int first_row, QueryRows<Shape> const& rows) const {
+  __device__ unsigned write(Shape const& shape, TaskRecord<Warps> const& record, int first_row,
+                            QueryRows<Shape, Warps> const& rows) const {
     int const thread = static_cast<int>(threadIdx.x) % 32;
     unsigned not_finite = 0;
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
       int const row = first_row + thread / 4 + 8 * x;
-      if (row >= task.rows) continue;
+      bool const exists = row < record.task.rows;
       float const factor = rows.sum[x] == 0.f ? 0.f : __fdividef(1.f, rows.sum[x]);  // 0: no key
       bool const lost = rows.sum[x] == 0.f && rows.maximum[x] > -detail::infinity;
-      if (lost || !rows.is_finite(x)) not_finite |= 1u << (thread / 4 + 8 * x);
-      write_row(shape, plan, task, row, log_sum_exp_of(rows.maximum[x] * rows.scale, rows.sum[x]),
-                thread % 4 == 0, [&](auto* to, std::int64_t stride) {
-                  write_elements(to, stride, rows, x, factor);
+      if (exists && (lost || !rows.is_finite(x))) not_finite |= 1u << (thread / 4 + 8 * x);
+      write_row(shape, record, min(row, record.task.rows - 1),
+                log_sum_exp_of(rows.maximum[x] * rows.scale, rows.sum[x]),
+                exists && thread % 4 == 0, [&](auto* to, std::int64_t stride) {
+                  write_elements(to, stride, exists, rows, x, factor);
                 });
     }
     return __reduce_or_sync(all, not_finite);
@@ -67,12 +52,13 @@ struct ResultRows {
 
   /// Writes a row of a task: `elements` is given where to and with which stride.
   template <class Elements>
-  __device__ void write_row(Shape const& shape, PlanArrays const& plan, Task const& task, int row,
+  __device__ void write_row(Shape const& shape, TaskRecord<Warps> const& record, int row,
                             NaturalLogSumExp log_sum_exp, bool writes_log_sum_exp,
                             Elements const& elements) const {
+    Task const& task = record.task;
     auto const [query, head] = RowOf(shape, task, row);
     if (task.item.partial_begin == WorkItem::direct) {
-      int const to = plan.query_order[query];
+      int const to = record.queries[row];
       elements(&results.outputs(to, head, 0), results.outputs.strides[2]);
       if (writes_log_sum_exp) results.write_log_sum_exp(to, head, log_sum_exp);
     } else {
@@ -90,139 +76,135 @@ struct ResultRows {
     return {sum == 0.f ? -detail::infinity : (maximum + log2f(sum)) * ln2};
   }
 
-  /// Counts partial results of the warp's rows that have been written. Returns a bit for each row
-  /// of the 16 that has all of its partial results.
-  __device__ unsigned count_arrivals(Shape const& shape, PlanArrays const& plan, Task const& task,
-                                     int first_row) const {
+  /// Counts partial results of the warp's rows that have been written.
+  __device__ void count_arrivals(Shape const& shape, PlanArrays const& plan, Task const& task,
+                                 int first_row) const {
     int const lane = static_cast<int>(threadIdx.x) % 32;
-    bool const counts = lane < warp_rows && first_row + lane < task.rows;
-    auto const [query, head] = RowOf(shape, task, counts ? first_row + lane : 0);
-    int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
     __threadfence();
     __syncwarp();
-    bool complete = false;
-    if (counts) {
-      int* const arrived =
-          partials.arrivals + static_cast<std::int64_t>(begin) * shape.query_heads + head;
-      complete = atomicAdd(arrived, 1) == end - begin - 1;
-      if (complete) *arrived = 0;  // for the next call
-    }
-    __threadfence();
-    __syncwarp();
-    return __ballot_sync(all, complete);
+    if (lane >= warp_rows || first_row + lane >= task.rows) return;
+    RowOf const row(shape, task, first_row + lane);
+    atomicAdd(arrived(shape, plan.merge_begin[row.query], row.head), 1);
   }
 
-  /// Merges four rows of a task from `first_row` on, those of `rows`: each by eight threads.
-  __device__ void merge_four(Shape const& shape, PlanArrays const& plan, Task const& task,
-                             int first_row, unsigned rows) const {
-    int const row = static_cast<int>(threadIdx.x) % 32 / 8;
-    bool const merges = (rows >> row & 1) != 0;
-    RowOf const of(shape, task, merges ? first_row + row : 0);
-    int const begin = plan.merge_begin[of.query];
-    merge_row(shape, plan, of, begin, merges ? plan.merge_begin[of.query + 1] : begin);
-  }
-
-  /// Writes (0, -inf) for queries without keys.
-  __device__ void write_empty(Shape const& shape, PlanArrays const& plan) const {
-    int const lane = static_cast<int>(threadIdx.x) % 32;
-    int const warps = static_cast<int>(gridDim.x) * multiply_warps;
-    for (int i = static_cast<int>(blockIdx.x) * multiply_warps + threadIdx.x / 32;
-         i < plan.counts->merge_queries; i += warps) {
-      int const query = plan.merge_queries[i];
-      if (plan.merge_begin[query] < plan.merge_begin[query + 1]) continue;
-      int const to = plan.query_order[query];
-      for (int head = 0; head < shape.query_heads; ++head) {
-        for (int d = lane; d < value_dim; d += 32)
-          results.outputs(to, head, d) = static_cast<Output>(0.f);
-        if (lane == 0) results.write_log_sum_exp(to, head, {-detail::infinity});
-      }
-    }
+  /// Merges partial results of all rows that have some, or no key, the warps of all blocks in turn,
+  /// each row when the last of them has arrived. To be called when the block has no tasks and will
+  /// take none: so whom it waits for is at work.
+  __device__ void merge_rows(Shape const& shape, PlanArrays const& plan, int merge_queries) const {
+    int const blocks = static_cast<int>(gridDim.x), warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll 1
+    for (int row = warp * blocks + static_cast<int>(blockIdx.x);
+         row < merge_queries * shape.query_heads; row += Warps * blocks)
+      merge_row(shape, plan, plan.merge_queries[row / shape.query_heads], row % shape.query_heads);
   }
 
  private:
   static constexpr unsigned all = 0xffffffffu;
 
-  /// Merges partial results from `begin` to `end` of the plan's list by eight threads of the warp,
-  /// the others of which merge other rows.
-  __device__ void merge_row(Shape const& shape, PlanArrays const& plan, RowOf const& row, int begin,
-                            int end) const {
-    constexpr int parts = value_dim / 32;  // of four elements, of a thread
-    int const thread = static_cast<int>(threadIdx.x) % 8;
-    if (__all_sync(all, begin == end)) return;
+  /// Partial results of a row that are there, 0 between calls.
+  __device__ int* arrived(Shape const& shape, int merge_begin, int head) const {
+    return partials.arrivals + static_cast<std::int64_t>(merge_begin) * shape.query_heads + head;
+  }
+
+  /// Merges the partial results of a row in the plan's order, and writes it.
+  __device__ void merge_row(Shape const& shape, PlanArrays const& plan, int query, int head) const {
+    constexpr int parts = RowValues<value_dim>::parts;
+    int const lane = static_cast<int>(threadIdx.x) % 32;
+    int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
+    int const to = plan.query_order[query];
     auto const partial = [&](int i) {
-      return static_cast<long long>(plan.merge_partials[i]) * shape.query_heads + row.head;
+      return static_cast<long long>(plan.merge_partials[i]) * shape.query_heads + head;
     };
     auto const log_sum_exp = [&](long long at) { return __ldcg(&partials.log_sum_exps[at].value); };
+    wait_for_arrivals(arrived(shape, begin, head), end - begin);
     float top = -detail::infinity;
-    for (int i = begin + thread; i < end; i += 8) top = fmaxf(top, log_sum_exp(partial(i)));
-    for (int step = 4; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(all, top, step));
-    int const most = __reduce_max_sync(all, end - begin);
+    for (int i = begin + lane; i < end; i += 32) top = fmaxf(top, log_sum_exp(partial(i)));
+    for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(all, top, step));
     float sum = 0.f;
-    float4 output[parts] = {};
-    for (int from = 0; from < most; from += 8) {  // each thread weighs one of the next 8
-      int const i = begin + from + thread;
-      long long const own = partial(i < end ? i : begin);
+    RowValues<value_dim> output;
+#pragma unroll 1
+    for (int from = begin; from < end; from += 32) {  // each thread weighs one of the next
+      int const i = from + lane;
+      long long const own = partial(min(i, end - 1));
       float const own_log = i < end ? log_sum_exp(own) : -detail::infinity;
       float const own_weight = own_log == -detail::infinity ? 0.f : __expf(own_log - top);
-      constexpr int batch = 4;  // partial results that are loaded before the first is added
+      constexpr int batch = 8;  // partial results that are loaded before the first is added
 #pragma unroll 1
-      for (int j = 0; j < 8 && from + j < most; j += batch) {
+      for (int j = 0; j < 32 && from + j < end; j += batch) {
         float4 more[batch][parts];
         FASTTREE_UNROLL
         for (int k = 0; k < batch; ++k) FASTTREE_UNROLL
-        for (int p = 0; p < parts; ++p)
-          more[k][p] = __ldcg(reinterpret_cast<float4 const*>(
-              partials.outputs + __shfl_sync(all, own, j + k, 8) * value_dim +
-              4 * (thread + 8 * p)));
+        for (int p = 0; p < parts; ++p) {
+          auto const* const elements = reinterpret_cast<float4 const*>(
+              partials.outputs + __shfl_sync(all, own, j + k) * value_dim);
+          more[k][p] = output.has(p) ? __ldcg(elements + 32 * p + lane) : float4{};
+        }
         FASTTREE_UNROLL
-        for (int k = 0; k < batch; ++k)
-          add(__shfl_sync(all, own_weight, j + k, 8), more[k], sum, output);
+        for (int k = 0; k < batch; ++k) {
+          float const weight = __shfl_sync(all, own_weight, j + k);
+          if (weight == 0.f) continue;  // perhaps without keys: what its output holds is not read
+          sum += weight;
+          output.add(weight, more[k]);
+        }
       }
     }
-    if (begin == end) return;
-    float const factor = sum == 0.f ? 0.f : __fdividef(1.f, sum);
-    int const to = plan.query_order[row.query];
-    FASTTREE_UNROLL
-    for (int p = 0; p < parts; ++p) {
-      Output* const first = &results.outputs(to, row.head, 4 * (thread + 8 * p));
-      std::int64_t const stride = results.outputs.strides[2];
-      float const elements[] = {output[p].x, output[p].y, output[p].z, output[p].w};
-      FASTTREE_UNROLL
-      for (int d = 0; d < 4; ++d) store(first + d * stride, elements[d] * factor);
-    }
-    if (thread == 0)
-      results.write_log_sum_exp(to, row.head, {sum == 0.f ? -detail::infinity : top + logf(sum)});
+    output.scale(sum == 0.f ? 0.f : __fdividef(1.f, sum));
+    output.store(&results.outputs(to, head, 0), results.outputs.strides[2]);
+    if (lane == 0)
+      results.write_log_sum_exp(to, head, {sum == 0.f ? -detail::infinity : top + logf(sum)});
   }
 
-  template <int Parts>
-  __device__ static void add(float weight, float4 const (&more)[Parts], float& sum,
-                             float4 (&output)[Parts]) {
-    if (weight == 0.f) return;  // perhaps without keys: what its output holds is not read
-    sum += weight;
-    FASTTREE_UNROLL
-    for (int p = 0; p < Parts; ++p) {
-      output[p].x += weight * more[p].x;
-      output[p].y += weight * more[p].y;
-      output[p].z += weight * more[p].z;
-      output[p].w += weight * more[p].w;
+  /// Waits until so many have arrived, and prepares for the next call.
+  __device__ static void wait_for_arrivals(int* arrived, int count) {
+    if (count > 0 && threadIdx.x % 32 == 0) {
+      while (atomicAdd(arrived, 0) < count) __nanosleep(50);
+      __threadfence();
+      *arrived = 0;
     }
+    __syncwarp();
   }
 
+  /// Writes a row of the warp, if it exists; called by all threads.
   template <class T>
-  __device__ static void write_elements(T* to, std::int64_t stride, QueryRows<Shape> const& rows,
-                                        int x, float factor) {
-    T* const begin = to + static_cast<int>(threadIdx.x) % 4 * 2 * stride;
-    if (stride == 1 && reinterpret_cast<std::uintptr_t>(to) % (2 * sizeof(T)) == 0) {
+  __device__ static void write_elements(T* to, std::int64_t stride, bool exists,
+                                        QueryRows<Shape, Warps> const& rows, int x, float factor) {
+    int const thread = static_cast<int>(threadIdx.x) % 4;
+    auto const element = [&](int i, int e) { return rows.output[i][2 * x + e] * factor; };
+    if (__all_sync(all, stride == 1 && reinterpret_cast<std::uintptr_t>(to) % 16 == 0)) {
       FASTTREE_UNROLL
-      for (int i = 0; i < value_dim / 8; ++i)
-        store_pair(begin + 8 * i, rows.output[i][2 * x] * factor,
-                   rows.output[i][2 * x + 1] * factor);
-    } else {
+      for (int i = 0; i < value_dim / 8; i += 4)
+        store_chunk(to + 8 * (i + thread), exists, [&](int c, int e) { return element(i + c, e); });
+    } else if (exists) {
       FASTTREE_UNROLL
       for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
-      for (int e = 0; e < 2; ++e)
-        store(begin + (8 * i + e) * stride, rows.output[i][2 * x + e] * factor);
+      for (int e = 0; e < 2; ++e) store(to + (8 * i + 2 * thread + e) * stride, element(i, e));
     }
+  }
+
+  /// Writes eight columns of a row, of which each of its four threads has two, as of three others:
+  /// `element(c, 0)` and `element(c, 1)` of the c-th.
+  template <class Element>
+  __device__ static void store_chunk(float* to, bool exists, Element const& element) {
+    std::uint32_t words[2][4];
+    FASTTREE_UNROLL
+    for (int e = 0; e < 2; ++e) {
+      FASTTREE_UNROLL
+      for (int c = 0; c < 4; ++c) words[e][c] = __float_as_uint(element(c, e));
+      transpose(words[e]);
+    }
+    if (!exists) return;
+    FASTTREE_UNROLL
+    for (int half = 0; half < 2; ++half)
+      reinterpret_cast<uint4*>(to)[half] = make_uint4(
+          words[0][2 * half], words[1][2 * half], words[0][2 * half + 1], words[1][2 * half + 1]);
+  }
+  template <class T, class Element>
+  __device__ static void store_chunk(T* to, bool exists, Element const& element) {
+    std::uint32_t words[4];
+    FASTTREE_UNROLL
+    for (int c = 0; c < 4; ++c) words[c] = pack<operand<T>>(element(c, 0), element(c, 1));
+    transpose(words);
+    if (exists) *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
   }
 };
 

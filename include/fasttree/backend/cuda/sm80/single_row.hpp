@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include <fasttree/backend/cuda/sm80/tile_records.hpp>
+#include <fasttree/backend/cuda/sm80/row_values.hpp>
 #include <fasttree/core/kokkos.hpp>
 #include <fasttree/core/log_sum_exp.hpp>
 #include <fasttree/core/strided_array.hpp>
@@ -14,15 +14,14 @@
 
 namespace fasttree::cuda::sm80 {
 
-/// Online softmax of one row by a warp: elements d = thread, thread + 32, ... of its vectors.
+/// Online softmax of one row by a warp.
 template <class Shape, class Cache>
 class SingleRow {
  public:
   using Stored = typename Shape::element_type;
-  static constexpr int value_parts = (Shape::value_dim + 31) / 32;
 
   float maximum = -detail::infinity, sum = 0.f;  ///< logits in base 2
-  float output[value_parts] = {};
+  RowValues<Shape::value_dim> output;
 
   /// `query`: its elements, `stride` apart; `visible`: keys of its path that it sees.
   __device__ SingleRow(Stored const* query, std::int64_t stride, float scale, int visible)
@@ -57,9 +56,11 @@ class SingleRow {
     maximum = top;
     sum = sum * factor + weight;
     FASTTREE_UNROLL
-    for (int p = 0; p < value_parts; ++p)
-      if (int const d = thread() + 32 * p; d < Shape::value_dim)
-        output[p] = output[p] * factor + weight * static_cast<float>(value[d]);
+    for (int p = 0; p < output.parts; ++p) FASTTREE_UNROLL
+    for (int e = 0; e < 4; ++e)
+      if (output.has(p))
+        output.of[p][e] =
+            output.of[p][e] * factor + weight * static_cast<float>(value[output.column(p) + e]);
   }
 
   Stored const* query_;

@@ -16,15 +16,18 @@
 
 namespace fasttree::cuda::sm80 {
 
-/// Errors of `teams`: `Error` on a device that has not what the kernels need.
+/// With blocks of so many multiplying warps: eight, one block to a multiprocessor, where it has the
+/// shared memory of Hopper's; else four. Errors of `teams`: `Error` on a device that has not what
+/// the kernels need.
+template <int Warps>
 struct Backend {
   template <class Shape>
   static consteval Tiles tiles() {
     static_assert(supports<Shape>);
-    return {.wide = wide_tile, .narrow = narrow_tile};
+    return {.wide = wide_tile<Warps>, .narrow = narrow_tile<Warps>};
   }
 
-  static constexpr MachineCosts costs = h200_costs;
+  static constexpr MachineCosts costs = h200_costs<Warps>;
 
   /// Weights are rounded to the elements that they multiply.
   template <class Shape>
@@ -64,34 +67,35 @@ struct Backend {
                      StridedArray<typename Shape::element_type const, 3> queries,
                      Cache const& cache, Results<Output, Base> const& results,
                      Workspace<Kokkos::Cuda> const& workspace) {
-    using Memory = SharedMemory<Shape>;
+    using Memory = SharedMemory<Shape, Warps>;
     static_assert(Memory::bytes(2) <= least_memory);
     auto const& device = space.cuda_device_prop();
     std::size_t const memory =
         device.sharedMemPerMultiprocessor / static_cast<std::size_t>(blocks(device)) - reserved;
     int stages = Memory::most_stages;
     while (Memory::bytes(stages) > std::min(memory, device.sharedMemPerBlockOptin)) --stages;
-    launch(space, "fasttree::tree_attention::attend",
-           Attend<Shape, Cache, Output, Base>{plan.shape(),
-                                              plan.arrays(),
-                                              workspace.queue(),
-                                              queries,
-                                              cache,
-                                              {results, partial_arrays(space, plan, workspace)},
-                                              stages},
-           teams(space), Memory::bytes(stages));
+    launch(
+        space, "fasttree::tree_attention::attend",
+        Attend<Warps, Shape, Cache, Output, Base>{plan.shape(),
+                                                  plan.arrays(),
+                                                  workspace.queue(),
+                                                  queries,
+                                                  cache,
+                                                  {results, partial_arrays(space, plan, workspace)},
+                                                  stages},
+        teams(space), Memory::bytes(stages));
   }
 
  private:
   static constexpr std::size_t reserved = 1024;  ///< of each block's shared memory, by CUDA
-  /// With a ring of two tiles: two such blocks fit into the 164 KB of an A100's multiprocessor, one
-  /// into the 100 KB of an RTX 4090's.
-  static constexpr std::size_t least_memory = 81 * 1024;
+  /// With a ring of two tiles. Of four warps, two such blocks fit into the 164 KB of an A100's
+  /// multiprocessor, one into the 100 KB of an RTX 4090's.
+  static constexpr std::size_t least_memory = (Warps == 8 ? 162 : 81) * 1024;
 
   /// Of a multiprocessor.
   static int blocks(cudaDeviceProp const& device) {
     auto const fit = device.sharedMemPerMultiprocessor / (least_memory + reserved);
-    return static_cast<int>(std::clamp<std::size_t>(fit, 1, 2));
+    return static_cast<int>(std::clamp<std::size_t>(fit, 1, 8 / Warps));
   }
 
   static void clear(Kokkos::Cuda const& space, void* memory, std::size_t bytes) {

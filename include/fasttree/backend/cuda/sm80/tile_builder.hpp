@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which keys a tile holds, where they lie and which rows see them: found out by two warps while
-// others multiply, so that nobody waits for the plan or for a page table. The two go through the
-// same tiles, and write them in turn. Tasks are (work item, KV head) pairs from the workspace's
-// queue, in the plan's order. The ranges of a task are sorted into a table (key_table.hpp); in the
-// order of the table their keys stand side by side in tiles: first those that rows of several warps
-// see, then those of one warp each, 16 of every warp in a tile, so that leaves of different warps
-// are multiplied at the same time.
+// Which keys a tile holds, where they lie and which rows see them: found out by warps of their own
+// while others multiply, so that nobody waits for the plan or for a page table. All of them go
+// through the same tiles, and each writes 32 keys of every tile. Tasks are (work item, KV head)
+// pairs from the workspace's queue, in the plan's order. The ranges of a task are sorted into a
+// table (key_table.hpp); in the order of the table their keys stand side by side in tiles: first
+// those that rows of several warps see, then those of one warp each, 16 of every warp in a tile, so
+// that leaves of different warps are multiplied at the same time.
 
 #include <cstdint>
 
@@ -20,34 +20,31 @@
 
 namespace fasttree::cuda::sm80 {
 
-inline constexpr int build_warps = 2;
-
 /// The building warps' own.
-template <class Stored>
+template <class Stored, int Warps>
 struct BuilderMemory {
-  KeyRow<Stored> rows[build_warps][tile_keys];  ///< of the tile that a warp writes
-  KeyTable::Memory table;
-  int number;         ///< of the task
-  int least_visible;  ///< keys of its path that some row of the task sees
+  KeyRow<Stored> rows[Block<Warps>::tile_keys];  ///< of the tile that is written, by parts
+  typename KeyTable<Warps>::Memory table;
+  int number;                                    ///< of the task
+  int least_visible[Block<Warps>::build_warps];  ///< keys of its path that some row sees
 };
 
-/// What a building warp knows; both know the same. Its threads gather keys together, or in teams of
-/// 8 for a warp's rows each; what is said of a team is the same in each thread of it.
-template <class Cache>
+/// What a building warp knows; all know the same, but for the key that a thread is to find.
+template <class Cache, int Warps>
 class TileBuilder {
  public:
   using Stored = typename Cache::element_type;
 
   __device__ TileBuilder(PlanArrays const& plan, WorkQueue* queue, Cache const& cache,
                          StridedArray<Stored const, 3> const& queries, int kv_heads, int group,
-                         BuilderMemory<Stored>& memory)
+                         BuilderMemory<Stored, Warps>& memory)
       : plan_(plan),
         queue_(queue),
         cache_(cache),
         queries_(queries),
         memory_(memory),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(static_cast<int>(threadIdx.x) / 32 % build_warps),
+        warp_(static_cast<int>(threadIdx.x) / 32 - Warps),
         kv_heads_(kv_heads),
         group_(group),
         row_blocks_(group > tile_rows ? (group + tile_rows - 1) / tile_rows : 1),
@@ -57,7 +54,7 @@ class TileBuilder {
 
   /// Chooses the next keys of the block, up to a tile; false where it has no more. `next_record` is
   /// where to describe their task if it is a new one: then true in `opens_task`.
-  __device__ bool gather(TaskRecord& next_record, bool& opens_task) {
+  __device__ bool gather(TaskRecord<Warps>& next_record, bool& opens_task) {
     opens_task = false;
     while (!has_keys()) {
       synchronize();  // nobody needs the table any more
@@ -65,90 +62,101 @@ class TileBuilder {
         if (!take_task()) return false;
         opens_task = true;
       }
-      if (warp_ == 0) {
-        fill_table();
-      } else if (opens_task) {
-        describe_task(next_record);
-      }
+      if (opens_task) describe_task(next_record);
+      if (warp_ == Block<Warps>::build_warps - 1) fill_table();
       synchronize();
       table_.read_bounds();
-      least_visible_ = memory_.least_visible;
-      range_ += KeyTable::capacity;
-      begin_pass(Pass::of_several_warps, KeyTable::several);
+      if (opens_task) read_least_visible();
+      range_ += Table::capacity;
+      begin_pass(Pass::of_several_warps);
     }
     return true;
   }
 
   /// Goes on to the next tile.
-  __device__ void pass() { next_ = min(next_ + 2 * width_, end_); }
+  __device__ void pass() { next_ = min(next_ + keys_of_stream(), end_); }
 
-  /// Describes the tile; where its keys lie is then in the builder's memory.
-  __device__ void write(TileRecord& record) {
-    bool for_all_rows = true;
-    int last_position = -1;
-    unsigned groups_of_warps = 0;
-    Stored const *key_row[2], *value_row[2];
-    aligned_ = true;
-    FASTTREE_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      int const of_team = thread_ + width_ * i, key = first_key_ + of_team;
-      bool const exists = of_team < end_ - next_;
-      // Places without a key take that of one that is there, so that they hold numbers.
-      KeyTable::Key const found = table_.find(exists ? next_ + of_team : some_key_, near_[i]);
-      auto const at = cache_.locate(found.slot);
-      key_row[i] = cache_.key(at, task_.kv_head);
-      value_row[i] = cache_.value(at, task_.kv_head);
-      aligned_ = aligned_ && (address(key_row[i]) | address(value_row[i])) % 16 == 0;
-      memory_.rows[warp_][key] = {key_row[i], value_row[i]};
-      int const begin = found.rows & 0xff, end = found.rows >> 8;
-      record.positions[key] = found.position;
-      record.rows[key] = static_cast<std::uint16_t>(exists ? begin | (end - begin) << 8 : 0);
-      for_all_rows = for_all_rows && exists && begin == 0 && end == task_.rows;
-      if (!exists) continue;
-      last_position = max(last_position, found.position);
-      int const first_warp = begin / warp_rows, last_warp = (end - 1) / warp_rows;
-      groups_of_warps |= (0x1111u << 4 * first_warp & 0x1111u >> 4 * (3 - last_warp))
-                         << key / group_keys;
-    }
-    aligned_ = __all_sync(all, aligned_);
-    for_all_rows = __all_sync(all, for_all_rows);
-    last_position = __reduce_max_sync(all, last_position);
-    groups_of_warps = __reduce_or_sync(all, groups_of_warps);
-    if (lane_ == 0) {
-      record.for_all_rows = for_all_rows;
-      record.has_tails = last_position >= least_visible_;
-      record.together = pass_ == Pass::of_several_warps && !task_.narrow;
-      record.groups_of_warps = static_cast<std::uint16_t>(groups_of_warps);
-    }
+  /// Finds out where the keys of the warp's part of the tile lie.
+  __device__ void locate() {
+    int const key = 32 * warp_ + lane_;  // of the tile
+    int const group = key / group_keys, stream = group & ((1 << streams_) - 1);
+    int const of_stream = (group >> streams_) * group_keys + key % group_keys;
+    int const number = __shfl_sync(all, next_, stream) + of_stream;
+    exists_ = number < __shfl_sync(all, end_, stream);
+    // A step of wgmma multiplies what two warps wrote.
+    is_empty_ = pass_ == Pass::of_several_warps ? next_ + warp_ / 2 * 64 >= end_
+                                                : !__any_sync(all, exists_);
+    // Places without a key take that of one that is there, so that they hold numbers.
+    found_ = table_.find(exists_ ? number : some_key_, near_);
+    auto const at = cache_.locate(found_.slot);
+    KeyRow<Stored> const row{cache_.key(at, task_.kv_head), cache_.value(at, task_.kv_head)};
+    aligned_ = __all_sync(all, (address(row.key) | address(row.value)) % 16 == 0);
+    memory_.rows[key] = row;
     __syncwarp();
   }
 
-  /// Where the keys of the tile lie.
-  __device__ KeyRow<Stored> const* rows() const { return memory_.rows[warp_]; }
+  /// Describes the warp's part of the tile, when it has been located.
+  __device__ void describe(TileRecord<Warps>& record) const {
+    int const key = 32 * warp_ + lane_;
+    int const begin = found_.rows & 0xff, end = found_.rows >> 8;
+    record.positions[key] = found_.position;
+    record.rows[key] = static_cast<std::uint16_t>(exists_ ? begin | (end - begin) << 8 : 0);
+    bool const for_all_rows = __all_sync(all, exists_ && begin == 0 && end == task_.rows);
+    bool const has_tails = __any_sync(all, exists_ && found_.position >= least_visible_);
+    // Of both groups, the warps that see them, a bit for each.
+    unsigned const seen_by =
+        exists_ ? (2u << (end - 1) / warp_rows) - (1u << begin / warp_rows) : 0u;
+    bool const first = lane_ < group_keys;
+    unsigned const groups[] = {__reduce_or_sync(all, first ? seen_by : 0u),
+                               __reduce_or_sync(all, first ? 0u : seen_by)};
+    if (lane_ < Warps) {
+      int const row_warp = lane_ & (task_.row_warps - 1);
+      unsigned bits = 0;
+      for (int g = 0; g < 2; ++g)
+        if (lane_ >> row_shift_ == (2 * warp_ + g) >> row_shift_)
+          bits |= (groups[g] >> row_warp & 1) << g;
+      record.groups[lane_][warp_] = static_cast<std::uint8_t>(bits);
+    }
+    if (lane_ == 0) {
+      using Record = TileRecord<Warps>;
+      record.masks[warp_] = static_cast<std::uint8_t>((for_all_rows ? 0 : Record::some_rows) |
+                                                      (has_tails ? Record::tails : 0));
+      if (warp_ == 0)
+        record.together = pass_ == Pass::of_several_warps
+                              ? (min(end_ - next_, tile_keys) + part_keys - 1) / part_keys
+                              : 0;
+    }
+  }
 
-  /// Whether all rows of keys and values of the tile begin at multiples of 16 bytes.
+  /// Where the keys of the warp's part of the tile lie.
+  __device__ KeyRow<Stored> const* rows() const { return memory_.rows + 32 * warp_; }
+
+  /// Whether the part has no keys.
+  __device__ bool is_empty() const { return is_empty_; }
+
+  /// Whether all rows of keys and values of the part begin at multiples of 16 bytes.
   __device__ bool aligned() const { return aligned_; }
 
  private:
+  using Table = KeyTable<Warps>;
+  static constexpr int tile_rows = Block<Warps>::tile_rows;
+  static constexpr int tile_keys = Block<Warps>::tile_keys;
+  static constexpr int part_keys = TileRecord<Warps>::part_keys;
+  static constexpr int build_threads = 32 * Block<Warps>::build_warps;
   static constexpr unsigned all = 0xffffffffu;
 
-  /// Which keys are gathered: those of rows of several warps, by all threads; those of the rows of
-  /// one warp for each team of 8; those of the last warp that has any, by all threads.
+  /// Which keys fill a tile: those of rows of several warps; 16 for each warp of different rows, as
+  /// often as the tile has room; or those of the last such warp that has any.
   enum class Pass { of_several_warps, of_each_warp, of_one_warp };
 
-  __device__ static void synchronize() { barrier<2, 32 * build_warps>(); }
+  __device__ static void synchronize() { barrier<2, build_threads>(); }
 
   // ---- tasks
 
   __device__ bool take_task() {
-    int number = static_cast<int>(blockIdx.x);  // then those that no block begins with
-    if (has_begun_) {
-      if (warp_ == 0 && lane_ == 0)
-        memory_.number = static_cast<int>(gridDim.x) + atomicAdd(&queue_->next, 1);
-      synchronize();
-      number = memory_.number;
-    }
-    has_begun_ = true;
+    if (warp_ == 0 && lane_ == 0) memory_.number = atomicAdd(&queue_->next, 1);
+    synchronize();
+    int const number = memory_.number;
     if (number >= tasks_) return false;
     int const of_head = number / kv_heads_;
     task_.kv_head = number % kv_heads_;
@@ -156,27 +164,32 @@ class TileBuilder {
     task_.first_row = of_head % row_blocks_ * tile_rows;
     int const queries = task_.item.query_end - task_.item.query_begin;
     task_.rows = min(queries * group_ - task_.first_row, tile_rows);
-    task_.narrow = queries <= narrow_queries_;
+    row_shift_ = queries <= narrow_queries_ ? 0 : task_.rows <= 32 ? 1 : task_.rows <= 64 ? 2 : 3;
+    task_.row_warps = 1 << row_shift_;
     range_ = task_.item.range_begin;
     return true;
   }
 
   /// Where the queries of the task are. Rows past its last are copies of it.
-  __device__ void describe_task(TaskRecord& record) {
-    if (lane_ == 0) record.task = task_;
-    int least = 0x7fffffff;
-    for (int row = lane_; row < tile_rows; row += 32) {
-      int const known = min(row, task_.rows - 1);
-      int const query = task_.item.query_begin + task_.query_of(known, group_);
-      record.visible[row] = plan_.visible_keys[query];
-      least = min(least, record.visible[row]);
-      record.queries[row] = plan_.query_order[query];
-      Stored const* const elements =
-          &queries_(record.queries[row], task_.head_of(known, group_), 0);
-      for (std::int64_t d = 0; d < queries_.extents[2]; d += 64)
-        prefetch_to_l2(elements + d * queries_.strides[2]);
-    }
-    memory_.least_visible = __reduce_min_sync(all, least);
+  __device__ void describe_task(TaskRecord<Warps>& record) {
+    if (warp_ == 0 && lane_ == 0) record.task = task_;
+    int const row = 32 * warp_ + lane_;
+    if (32 * warp_ >= task_.row_warps * warp_rows) return;
+    int const known = min(row, task_.rows - 1);
+    int const query = task_.item.query_begin + task_.query_of(known, group_);
+    record.visible[row] = plan_.visible_keys[query];
+    record.queries[row] = plan_.query_order[query];
+    Stored const* const elements = &queries_(record.queries[row], task_.head_of(known, group_), 0);
+    for (std::int64_t d = 0; d < queries_.extents[2]; d += 64)
+      prefetch_to_l2(elements + d * queries_.strides[2]);
+    int const least = __reduce_min_sync(all, record.visible[row]);
+    if (lane_ == 0) memory_.least_visible[warp_] = least;
+  }
+
+  __device__ void read_least_visible() {
+    least_visible_ = memory_.least_visible[0];
+    for (int warp = 1; 32 * warp < task_.row_warps * warp_rows; ++warp)
+      least_visible_ = min(least_visible_, memory_.least_visible[warp]);
   }
 
   // ---- keys
@@ -195,33 +208,37 @@ class TileBuilder {
     return row_of(range.query_begin) | row_of(range.query_end) << 8;
   }
 
-  __device__ void begin_pass(Pass pass, int stream) {
-    bool const in_teams = pass == Pass::of_each_warp;
+  /// Thread t keeps count of stream t mod the number of streams that are side by side in a tile.
+  __device__ void begin_pass(Pass pass, int one_warp = 0) {
     pass_ = pass;
-    width_ = in_teams ? 8 : 32;
-    thread_ = in_teams ? lane_ % 8 : lane_;
-    first_key_ = in_teams ? lane_ / 8 * group_keys : 0;
+    streams_ = pass == Pass::of_each_warp ? row_shift_ : 0;
+    int const stream = pass == Pass::of_several_warps ? Table::several
+                       : pass == Pass::of_one_warp    ? Table::of_warp(one_warp)
+                                                   : Table::of_warp(lane_ & (task_.row_warps - 1));
     next_ = table_.begin(stream);
     end_ = table_.begin(stream + 1);
-    near_[0] = near_[1] = 0;
+    near_ = 0;
   }
+
+  /// Of a tile.
+  __device__ int keys_of_stream() const { return tile_keys >> streams_; }
 
   /// Whether keys of the table are left; goes on to the pass that they are in.
   __device__ bool has_keys() {
     unsigned having = __ballot_sync(all, next_ < end_);
     if (having == 0 && pass_ == Pass::of_several_warps) {
-      begin_pass(Pass::of_each_warp, KeyTable::of_warp(lane_ / 8));
+      begin_pass(Pass::of_each_warp);
       having = __ballot_sync(all, next_ < end_);
     }
     if (having == 0) return false;
-    int const team = (__ffs(having) - 1) / 8;
-    if (pass_ == Pass::of_each_warp && having == 0xffu << 8 * team) {
+    int const stream = __ffs(having) - 1;
+    if (pass_ == Pass::of_each_warp && __popc(having) << streams_ == 32) {
       // All others are done, and need not leave room.
-      int const next = __shfl_sync(all, next_, 8 * team);
-      begin_pass(Pass::of_one_warp, KeyTable::of_warp(team));
+      int const next = __shfl_sync(all, next_, stream);
+      begin_pass(Pass::of_one_warp, stream);
       next_ = next;
     }
-    some_key_ = __shfl_sync(all, next_, pass_ == Pass::of_each_warp ? 8 * team : 0);
+    some_key_ = __shfl_sync(all, next_, stream);
     return true;
   }
 
@@ -233,20 +250,21 @@ class TileBuilder {
   WorkQueue* queue_;
   Cache const& cache_;
   StridedArray<Stored const, 3> const& queries_;
-  BuilderMemory<Stored>& memory_;
+  BuilderMemory<Stored, Warps>& memory_;
   int lane_, warp_, kv_heads_, group_, row_blocks_, tasks_, narrow_queries_;
-  bool has_begun_ = false, aligned_ = true;
   Task task_{};
+  int row_shift_ = 0;  ///< two to the power of it: task_.row_warps
   int least_visible_ = 0;
   int range_ = 0;  ///< of the task, the first that has not been in the table
-  KeyTable table_;
+  Table table_;
   Pass pass_ = Pass::of_one_warp;
-  int width_ = 32;          ///< threads of a team
-  int thread_ = 0;          ///< of the team
-  int first_key_ = 0;       ///< of the tile, that the team gathers
-  int next_ = 0, end_ = 0;  ///< keys of the table that the team has still to gather
-  int some_key_ = 0;        ///< one of those of the tile
-  int near_[2] = {};        ///< ranges of the table, of the last keys that this thread found
+  int streams_ = 0;              ///< two to the power of it: streams side by side in a tile
+  int next_ = 0, end_ = 0;       ///< keys of this thread's stream that are still to be gathered
+  int some_key_ = 0;             ///< one of those of the tile
+  int near_ = 0;                 ///< range of the table, of the last key that this thread found
+  typename Table::Key found_{};  ///< of this thread in the tile
+  bool exists_ = false;          ///< else another's stands in its place
+  bool is_empty_ = false, aligned_ = true;
 };
 
 }  // namespace fasttree::cuda::sm80

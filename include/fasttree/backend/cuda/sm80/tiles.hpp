@@ -13,7 +13,6 @@
 #include <fasttree/backend/cuda/sm80/tile_builder.hpp>
 #include <fasttree/backend/cuda/sm80/tile_records.hpp>
 #include <fasttree/core/attention_shape.hpp>
-#include <fasttree/plan/tile_policy.hpp>
 
 namespace fasttree::cuda::sm80 {
 
@@ -27,61 +26,51 @@ inline constexpr bool supports<AttentionShape<E, Dim, Dim>> =
 template <class Stored>
 inline constexpr Operand operand = std::is_same_v<Stored, half> ? Operand::half : Operand::bfloat16;
 
-inline constexpr int multiply_warps = 4;
-inline constexpr int multiply_threads = 32 * multiply_warps;
-inline constexpr int threads = multiply_threads + 32 * build_warps;
-
-/// Wide: 16 rows to a warp, each warp reads all keys. Narrow: 16 rows in all, each warp reads 16
-/// keys of a tile.
-inline constexpr TilePolicy wide_tile{.query_rows = tile_rows,
-                                      .key_rows = tile_keys,
-                                      .row_step = warp_rows,
-                                      .row_teams = multiply_warps};
-inline constexpr TilePolicy narrow_tile{
-    .query_rows = warp_rows, .key_rows = tile_keys, .row_step = warp_rows};
+/// Bytes of a row of a panel: a tile lies in panels of 64 columns.
+inline constexpr int panel_row = 128;
 
 /// Keys and values of a tile.
-template <class Shape>
+template <class Shape, int Warps>
 struct KeyTile {
   using Stored = typename Shape::element_type;
+  static constexpr int panel = Block<Warps>::tile_keys * panel_row;  ///< bytes
 
-  Stored keys[tile_keys * Shape::head_dim];
-  Stored values[tile_keys * Shape::value_dim];
+  Stored keys[Block<Warps>::tile_keys * Shape::head_dim];
+  Stored values[Block<Warps>::tile_keys * Shape::value_dim];
 };
 
 /// Shared memory of a block: this, and before it the ring of key tiles.
-template <class Shape>
+template <class Shape, int Warps>
 struct SharedMemory {
   using Stored = typename Shape::element_type;
-  static constexpr int most_stages = 96 * 1024 / sizeof(KeyTile<Shape>);
+  using Tile = KeyTile<Shape, Warps>;
+  static constexpr int most_stages = static_cast<int>(24 * 1024 * Warps / sizeof(Tile));
 
-  float outputs[narrow_tile.query_rows * Shape::value_dim];  ///< of a warp, for another
-  float2 sums[multiply_warps][narrow_tile.query_rows];       ///< maximum and sum of the weights
-  unsigned complete;  ///< a bit for each row of the narrow tile whose partial results are all there
-  TileRecord tiles[most_stages];
+  float2 outputs[2][warp_rows * Shape::value_dim / 2];  ///< of two warps, for two others
+  float2 sums[Warps][warp_rows];                        ///< maximum and sum of the weights
+  TileRecord<Warps> tiles[most_stages];
   /// Of the tiles in the ring, of the one before that is closed, and of the one to come.
-  TaskRecord tasks[most_stages + 2];
-  BuilderMemory<Stored> builder;
+  TaskRecord<Warps> tasks[most_stages + 2];
+  BuilderMemory<Stored, Warps> builder;
   PhaseBarrier full[most_stages], empty[most_stages];
 
   /// Bytes with a ring of so many tiles.
   static constexpr std::size_t bytes(int stages) {
-    return sizeof(SharedMemory) + stages * sizeof(KeyTile<Shape>);
+    return sizeof(SharedMemory) + stages * sizeof(Tile);
   }
 };
 
-/// Bytes of a row of a panel, and of a panel: a tile lies in panels of 64 columns.
-inline constexpr int panel_row = 128, panel = tile_keys * panel_row;
-
-/// Where chunk `chunk` of row `row` lies, in bytes.
+/// Where chunk `chunk` of row `row` lies, in bytes, for panels of so many bytes.
+template <int Panel>
 __device__ __forceinline__ std::uint32_t chunk_at(int row, int chunk) {
-  return static_cast<std::uint32_t>(chunk / 8 * panel + row * panel_row +
+  return static_cast<std::uint32_t>(chunk / 8 * Panel + row * panel_row +
                                     ((chunk % 8 ^ (row & 7)) << 4));
 }
 
 /// From where chunk 0 or 1 of a row lies: an even number of chunks on.
+template <int Panel>
 __device__ __forceinline__ std::uint32_t chunks_on(std::uint32_t at, int chunks) {
-  return (at ^ static_cast<std::uint32_t>(chunks % 8) << 4) + chunks / 8 * panel;
+  return (at ^ static_cast<std::uint32_t>(chunks % 8) << 4) + chunks / 8 * Panel;
 }
 
 }  // namespace fasttree::cuda::sm80
