@@ -75,7 +75,8 @@ def predicted_lines(predicted):
 def measured_lines(measured, context):
     summary = measured["summary"]
     lines = [f"{context['cpu']}, one core, {context['instructions']}, {context['compiler']}, "
-             f"{context['date']}; medians of {context['repetitions']} runs. Allocations after the first "
+             f"{context['date']}; medians of {context['repetitions']} runs, before which the machine's load "
+             f"was {context['load_before']:.1f} on {context['num_cpus']} cores. Allocations after the first "
              f"plan: {summary['allocations_after_the_first_plan']:.0f}.", "",
              "| planning again, microseconds | " + " | ".join(f"`{name}`" for name in COLOURS) + " |",
              "|---|---|---|---|"]

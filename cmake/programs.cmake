@@ -12,10 +12,16 @@
 #                                           threads that all launch kernels. Nothing without Serial
 #   fasttree_mpi_test(comm/mpi_communicator.cpp RANKS 1 2 3)
 #                                           one program on Kokkos::Serial, and one ctest for each number of
-#                                           ranks, comm.mpi_communicator.3; skipped without MPI
+#                                           ranks, comm.mpi_communicator.3; skipped without MPI. On
+#                                           Kokkos::Cuda, where Kokkos has that, if it says DEVICE
+#   fasttree_nccl_test(distributed_attention/nccl.cpp RANKS 1 2)
+#                                           one program on Kokkos::Cuda, and one ctest for each number of
+#                                           ranks; skipped without NCCL, MPI, or so many GPUs
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
 #   fasttree_mpi_example(ranks_mpi.cpp RANKS 3)
 #                                           the same on so many ranks; skipped without MPI
+#   fasttree_nccl_example(ranks_nccl.cpp RANKS 2)
+#                                           the same with a GPU for each; skipped as fasttree_nccl_test
 #   fasttree_benchmark(planning.cpp)        one program, and one ctest that runs every case of it once
 
 option(FASTTREE_NATIVE "Build tests, examples and benchmarks for this machine's processor" OFF)
@@ -115,29 +121,84 @@ function(fasttree_set_mpi_test_properties test ranks)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${fasttree_mpi_environment})
 endfunction()
 
-# In the place of a test that needs MPI, or that of someone.
-function(fasttree_skip_without_mpi test)
-  add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -E echo "skipped: CMake found no ${ARGN}MPI")
+# In the place of a test that needs something, for instance MPI, that of someone, or GPUs.
+function(fasttree_skip_without test what)
+  add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -E echo "skipped: CMake found no ${what}")
   set_tests_properties(${test} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped")
 endfunction()
 
+# Runs a program on so many ranks, with arguments.
+function(fasttree_add_mpi_run test program ranks)
+  add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+    ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${program}> ${MPIEXEC_POSTFLAGS} ${ARGN})
+  fasttree_set_mpi_test_properties(${test} ${ranks})
+endfunction()
+
+function(fasttree_add_mpi_test_program test source space)
+  add_executable(${test} ${source})
+  target_link_libraries(${test} PRIVATE
+    fasttree_program fasttree_warnings fasttree_test_main fasttree::mpi)
+  target_compile_definitions(${test} PRIVATE FASTTREE_TEST_SPACE=Kokkos::${space})
+endfunction()
+
 function(fasttree_mpi_test source)
-  cmake_parse_arguments(PARSE_ARGV 1 this "" "" "RANKS")
+  cmake_parse_arguments(PARSE_ARGV 1 this "DEVICE" "" "RANKS")
   fasttree_test_name(${source} name)
+  set(space Serial)
+  if("CUDA" IN_LIST Kokkos_DEVICES)
+    set(space Cuda)
+  endif()
   if(NOT TARGET fasttree::mpi)
-    fasttree_skip_without_mpi(${name})
+    fasttree_skip_without(${name} MPI)
     return()
-  elseif(NOT "SERIAL" IN_LIST Kokkos_DEVICES OR "CUDA" IN_LIST Kokkos_DEVICES)
+  elseif(space STREQUAL "Cuda" AND NOT this_DEVICE OR NOT "SERIAL" IN_LIST Kokkos_DEVICES)
     return()
   endif()
-  add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE
-    fasttree_program fasttree_warnings fasttree_test_main fasttree::mpi)
-  target_compile_definitions(${name} PRIVATE FASTTREE_TEST_SPACE=Kokkos::Serial)
+  fasttree_add_mpi_test_program(${name} ${source} ${space})
   foreach(ranks IN LISTS this_RANKS)
-    add_test(NAME ${name}.${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
-      ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${name}> ${MPIEXEC_POSTFLAGS})
-    fasttree_set_mpi_test_properties(${name}.${ranks} ${ranks})
+    fasttree_add_mpi_run(${name}.${ranks} ${name} ${ranks})
+  endforeach()
+endfunction()
+
+# Ranks of NCCL are started by MPI, and have a GPU each.
+set(fasttree_gpus 0)
+if(TARGET fasttree::nccl)
+  execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE failed)
+  string(REGEX MATCHALL "GPU [0-9]+:" gpus "${gpus}")
+  list(LENGTH gpus fasttree_gpus)
+endif()
+
+# Sets `lacking` to what there is not of what so many ranks need.
+function(fasttree_find_lacking ranks)
+  set(lacking "" PARENT_SCOPE)
+  if(NOT TARGET fasttree::nccl OR NOT TARGET fasttree::mpi)
+    set(lacking "NCCL and MPI" PARENT_SCOPE)
+  elseif(fasttree_gpus LESS ranks)
+    set(lacking "${ranks} GPUs" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The same with a GPU for each rank; without multicast, which not every machine has.
+function(fasttree_add_nccl_run test program ranks)
+  fasttree_find_lacking(${ranks})
+  if(lacking)
+    fasttree_skip_without(${test} ${lacking})
+    return()
+  endif()
+  fasttree_add_mpi_run(${test} ${program} ${ranks} ${ARGN})
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT NCCL_NVLS_ENABLE=0)
+endfunction()
+
+function(fasttree_nccl_test source)
+  cmake_parse_arguments(PARSE_ARGV 1 this "" "" "RANKS")
+  fasttree_test_name(${source} name)
+  fasttree_find_lacking(0)
+  if(NOT lacking)
+    fasttree_add_mpi_test_program(${name} ${source} Cuda)
+    target_link_libraries(${name} PRIVATE fasttree::nccl)
+  endif()
+  foreach(ranks IN LISTS this_RANKS)
+    fasttree_add_nccl_run(${name}.${ranks} ${name} ${ranks})
   endforeach()
 endfunction()
 
@@ -153,14 +214,23 @@ function(fasttree_mpi_example source)
   cmake_parse_arguments(PARSE_ARGV 1 this "" "RANKS" "")
   fasttree_test_name(${source} name)
   if(NOT TARGET fasttree::mpi)
-    fasttree_skip_without_mpi(example.${name})
+    fasttree_skip_without(example.${name} MPI)
     return()
   endif()
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE fasttree_program fasttree::mpi)
-  add_test(NAME example.${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${this_RANKS}
-    ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${name}> ${MPIEXEC_POSTFLAGS})
-  fasttree_set_mpi_test_properties(example.${name} ${this_RANKS})
+  fasttree_add_mpi_run(example.${name} ${name} ${this_RANKS})
+endfunction()
+
+function(fasttree_nccl_example source)
+  cmake_parse_arguments(PARSE_ARGV 1 this "" "RANKS" "")
+  fasttree_test_name(${source} name)
+  fasttree_find_lacking(0)
+  if(NOT lacking)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE fasttree_program fasttree::mpi fasttree::nccl)
+  endif()
+  fasttree_add_nccl_run(example.${name} ${name} ${this_RANKS})
 endfunction()
 
 function(fasttree_benchmark source)

@@ -28,7 +28,7 @@ expect_complaint(core/x.hpp "${begin}#include \"good.hpp\"\n" ".*are included as
 expect_complaint(core/x.hpp "${begin}#include <fasttree/core/gone.hpp>\n" ".*does not exist")
 expect_complaint(core/x.hpp "${begin}#include <Kokkos_Core.hpp>\n" ".*belongs in .*core/kokkos")
 expect_complaint(comm/x.hpp "${begin}#include <mpi.h>\n" ".*belongs in .*mpi_communicator")
-expect_complaint(comm/x.hpp "${begin}#include <nccl.h>\n" ".*belongs in .*nccl_communicator")
+expect_complaint(comm/x.hpp "${begin}#include <nccl.h>\n" ".*belongs in .*nccl_group")
 expect_complaint(stages/x.hpp "${begin}__global__ void f();\n" ".*belongs in .*launch")
 expect_complaint(stages/x.hpp "${begin}#ifdef KOKKOS_ENABLE_CUDA\n#endif\n" ".*belongs in .*select")
 foreach(pair core>tree tree>cache cache>tree plan>tree planner>cache planner>backend backend/portable>tree

@@ -31,7 +31,7 @@ struct DistributedPlan {
 ///
 /// \param space      as for make_plan
 /// \param shard      this rank's, by shard_tree, of a tree that is the same on all ranks
-/// \param algorithm  the same on all ranks
+/// \param method     the same on all ranks: an algorithm, or one and a payload
 /// \param policy     of the planner, which may differ
 ///
 /// Errors: those of make_plan and plan_reduction.
@@ -39,14 +39,14 @@ template <class Space, Communicator Comm, Element E, int HeadDim, int ValueDim,
           PlannerPolicy Policy = DefaultPlanner>
 auto make_distributed_plan(
     Space const& space, Comm& communicator, PrefixTree const& shard,
-    AttentionShape<E, HeadDim, ValueDim> const& shape, ReductionAlgorithm algorithm,
+    AttentionShape<E, HeadDim, ValueDim> const& shape, ReductionMethod method,
     Policy const& policy = Policy{
         DefaultBackend<Space, AttentionShape<E, HeadDim, ValueDim>>::costs}) {
   using Shape = AttentionShape<E, HeadDim, ValueDim>;
   auto attention = make_plan(space, shard, shape, policy);
   return DistributedPlan<Space, Shape, DefaultBackend<Space, Shape>, Comm>{
       std::move(attention),
-      plan_reduction(space, communicator, shard.queries(), shape.query_heads, ValueDim, algorithm)};
+      plan_reduction(space, communicator, shard.queries(), shape.query_heads, ValueDim, method)};
 }
 
 /// The same with the algorithm that is cheapest on the communicator's links; explain_reduction(

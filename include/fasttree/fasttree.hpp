@@ -5,6 +5,7 @@
 
 #include <fasttree/core/partials.hpp>
 #include <fasttree/distributed_attention.hpp>
+#include <fasttree/ring_attention.hpp>
 #include <fasttree/tree_attention.hpp>
 #include <fasttree/update_plan.hpp>
 #include <fasttree/version.hpp>

@@ -3,6 +3,7 @@
 // small trees), its plan is predicted to take no longer than one without sharing, and requests
 // whose lengths differ a thousandfold fill a machine.
 
+#include <fasttree/backend/cuda/sm80/costs.hpp>
 #include <fasttree/plan/predict.hpp>
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
@@ -123,15 +124,15 @@ constexpr Tiles one_tile{{4, 4}, {4, 4}};
 
 TEST_CASE("cuts are the cheapest of all cuts, whatever is shared and for every height") {
   int const values[] = {forced_cut, 0, 1, 3};
-  std::vector<double> with_block;
-  std::vector<int> last, window, blocks;
+  std::vector<BlockBegin> window;
+  std::vector<int> last, blocks;
   for (int queries = 1; queries <= 6; ++queries)
     for (int number = 0; number < 1 << (2 * queries); ++number) {
       std::vector<int> shared;
       for (int i = 0; i < queries; ++i) shared.push_back(values[number >> (2 * i) & 3]);
       for (int height = 1; height <= queries; ++height)
         for (CutPrice const price : {CutPrice{1, 1}, CutPrice{4, 1}, CutPrice{0.25, 1}}) {
-          cut_into_blocks(shared, height, price, blocks, {with_block, last, window});
+          cut_into_blocks(shared, height, price, blocks, {last, window});
           double sum = 0;
           for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
             sum += price.item + price.key * std::max(shared[blocks[i]], 0);
@@ -244,6 +245,18 @@ TEST_CASE("requests whose lengths differ a thousandfold fill the machine") {
                          target.kv_heads / (costs.memory * target.slots);
     CHECK(predict(tables, costs) <= 1.05 * (costs.launch + floor));
     CHECK(tables.partials <= 2 * target.slots);
+  }
+}
+
+TEST_CASE("few requests on a large machine are cut no worse than where every node is read once") {
+  MachineCosts const costs = cuda::sm80::h200_costs;
+  PrefixTree const tree = test::level_forest({1, 10}, {4000, 400}).tree();
+  for (int const kv_heads : {8, 32}) {
+    CAPTURE(kv_heads);
+    PlanTarget const target{
+        {{64, 64, 16, 4}, {16, 64, 16}}, 32 / kv_heads, kv_heads, cuda::sm80::h200_slots};
+    double const shared = predict(plan_of(tree, target, ShareEveryNode{}), costs);
+    CHECK(predict(plan_of(tree, target, MinimalTraffic<>{costs}), costs) <= shared);
   }
 }
 

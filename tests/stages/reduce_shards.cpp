@@ -89,7 +89,7 @@ struct Reduced {
 };
 
 /// Reduces twice on one plan, and keeps the second.
-Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm algorithm,
+Reduced reduce(std::vector<Part> const& parts, int queries, ReductionMethod method,
                int planned_queries, int ranks_per_node = 0) {
   int const ranks = static_cast<int>(parts.size());
   Reduced reduced{std::vector<Part>(ranks, Part(queries)), {}};
@@ -97,7 +97,7 @@ Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm a
   auto const body = [&](InProcessCommunicator& communicator) {
     int const rank = communicator.rank();
     auto reduction =
-        plan_reduction(Space{}, communicator, planned_queries, heads, value_dim, algorithm);
+        plan_reduction(Space{}, communicator, planned_queries, heads, value_dim, method);
     for (int i = 0; i < 2; ++i) {
       put(reduction, parts[rank], queries);
       reduce_shards(Space{}, communicator, reduction, queries,
@@ -117,7 +117,8 @@ Reduced reduce(std::vector<Part> const& parts, int queries, ReductionAlgorithm a
 
 /// The largest error in units of a tolerance: a merge is wrong by some roundings of the magnitudes
 /// that it merges, and there are no more merges than ranks.
-double worst_error(std::vector<Part> const& parts, Part const& found) {
+/// `output_roundoff`: of outputs beyond that, relative to their magnitude.
+double worst_error(std::vector<Part> const& parts, Part const& found, double output_roundoff = 0) {
   double const u = 16 * unit_roundoff<float> * static_cast<double>(parts.size());
   double worst = 0;
   for (std::size_t row = 0; row < found.log_sum_exps.size(); ++row) {
@@ -130,8 +131,9 @@ double worst_error(std::vector<Part> const& parts, Part const& found) {
       for (Part const& part : parts)
         if (part.log_sum_exps[row] != -infinity)
           output += std::exp(double{part.log_sum_exps[row]}) * part.outputs[row * value_dim + i];
-      worst = std::max(worst, test::error_in(u * 3, found.outputs[row * value_dim + i],
-                                             sum > 0 ? output / sum : 0));
+      worst = std::max(worst,
+                       test::error_in((u + output_roundoff) * 3, found.outputs[row * value_dim + i],
+                                      sum > 0 ? output / sum : 0));
     }
   }
   return worst;
@@ -161,6 +163,51 @@ TEST_CASE("one_shot, tree and all_to_all give the same bits") {
     CHECK(reduce(parts, 40, ReductionAlgorithm::one_shot, 40).parts[0] == tree.parts[0]);
     CHECK(reduce(parts, 40, ReductionAlgorithm::all_to_all, 40).parts[0] == tree.parts[0]);
   }
+}
+
+TEST_CASE("a payload of 16 bits rounds outputs once a round, and all ranks get the same bits") {
+  for (int const ranks : {1, 2, 3, 5, 6, 7, 8, 13})
+    for (int const ranks_per_node : {1, ranks % 2 == 0 ? 2 : ranks})
+      for (Payload const payload : {Payload::fp16, Payload::bf16})
+        for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+          CAPTURE(ranks);
+          CAPTURE(ranks_per_node);
+          CAPTURE(name(payload));
+          CAPTURE(name(algorithm));
+          auto const parts = random_parts(ranks, 9, 31 * ranks);
+          auto const reduced = reduce(parts, 9, {algorithm, payload}, 10, ranks_per_node);
+          double const u = payload == Payload::fp16 ? unit_roundoff<half> : unit_roundoff<bfloat16>;
+          auto const rounds =
+              static_cast<double>(traffic(algorithm, ranks, {}, ranks_per_node).rounds);
+          double const least = ranks * 0x1p-25;  // a half below 2^-14 has no relative precision
+          double const error = worst_error(parts, reduced.parts[0], rounds * u * 1.01 + least);
+          CHECK(error <= 1);
+          // It is really sent in 16 bits.
+          if (ranks > 1) CHECK(worst_error(parts, reduced.parts[0]) > 1);
+          for (int rank = 1; rank < ranks; ++rank) CHECK(reduced.parts[rank] == reduced.parts[0]);
+          ReductionSize const size{9 * heads, value_dim, payload};
+          CHECK(reduced.moved == traffic(algorithm, ranks, size, ranks_per_node));
+        }
+}
+
+TEST_CASE("of 16 bits scatter and on_rank_0 have a rank's own") {
+  for (Payload const payload : {Payload::fp16, Payload::bf16})
+    for (int const ranks : {2, 5}) {
+      auto const parts = random_parts(ranks, 6, ranks);
+      Part const whole = reduce(parts, 6, {ReductionAlgorithm::one_shot, payload}, 6).parts[0];
+      auto const scattered = reduce(parts, 6, {ReductionAlgorithm::scatter, payload}, 6);
+      for (int rank = 0; rank < ranks; ++rank)
+        for (int row = 0; row < 6 * heads; ++row) {
+          int const head = row % heads;
+          bool const mine = head >= heads * rank / ranks && head < heads * (rank + 1) / ranks;
+          if (mine) CHECK(scattered.parts[rank].log_sum_exps[row] == whole.log_sum_exps[row]);
+          for (int i = row * value_dim; mine && i < (row + 1) * value_dim; ++i)
+            CHECK(scattered.parts[rank].outputs[i] == whole.outputs[i]);
+        }
+      double const u = payload == Payload::fp16 ? unit_roundoff<half> : unit_roundoff<bfloat16>;
+      auto const on_rank_0 = reduce(parts, 6, {ReductionAlgorithm::on_rank_0, payload}, 6);
+      CHECK(worst_error(parts, on_rank_0.parts[0], 2.02 * u + ranks * 0x1p-25) <= 1);
+    }
 }
 
 TEST_CASE("two levels, whatever the nodes") {
@@ -248,12 +295,15 @@ TEST_CASE("a reduction does not allocate") {
   SelfCommunicator communicator;
   Part const part = random_parts(1, 5, 1)[0];
   for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
-    auto reduction = plan_reduction(Space{}, communicator, 5, heads, value_dim, algorithm);
-    put(reduction, part, 5);
-    Part result(5);
-    test::ToolEvents const events;
-    reduce_shards(Space{}, communicator, reduction, 5, results_in(result, 5));
-    CHECK(events.allocations() == "");
+    for (Payload const payload : {Payload::fp32, Payload::bf16}) {
+      auto reduction =
+          plan_reduction(Space{}, communicator, 5, heads, value_dim, {algorithm, payload});
+      put(reduction, part, 5);
+      Part result(5);
+      test::ToolEvents const events;
+      reduce_shards(Space{}, communicator, reduction, 5, results_in(result, 5));
+      CHECK(events.allocations() == "");
+    }
   }
 }
 
@@ -269,6 +319,13 @@ TEST_CASE("what is refused, and what ranks disagree about") {
                                  [](InProcessCommunicator& communicator) {
                                    plan_reduction(Space{}, communicator, 4, heads, value_dim,
                                                   all_reduction_algorithms[communicator.rank()]);
+                                 }),
+                  Error);
+  CHECK_THROWS_AS(run_in_process(Space{}, 2, long_deadline,
+                                 [](InProcessCommunicator& communicator) {
+                                   plan_reduction(Space{}, communicator, 4, heads, value_dim,
+                                                  {ReductionAlgorithm::three_all_reduces,
+                                                   Payload(1 + communicator.rank())});
                                  }),
                   Error);
   CHECK_THROWS_AS(run_in_process(Space{}, 3, long_deadline,

@@ -52,20 +52,24 @@ inline Forest decoding_forest(std::uint64_t seed, ForestSize const& size) {
 /// What each rank does: attention over its shard, with as many calls on one plan as asked.
 template <class Comm, class P, class Cache, class Array>
 void attend(Comm& communicator, P const& local, Cache const& cache, Array const& array,
-            ReductionAlgorithm algorithm, int calls) {
+            ReductionMethod method, int calls) {
   Space const space{};
-  auto plan = make_distributed_plan(space, communicator, local.tree, local.shape, algorithm);
+  auto plan = make_distributed_plan(space, communicator, local.tree, local.shape, method);
   auto const workspace = make_workspace(space, plan.attention);
   for (int i = 0; i < calls; ++i)
     distributed_attention(space, communicator, plan, array.queries, cache, array.outputs,
                           array.log_sum_exps, workspace);
-  space.fence();
+  if constexpr (CommunicatorOn<Comm, Space>) {
+    communicator.wait(space);
+  } else {
+    space.fence();
+  }
 }
 
 /// The result of it on each of so many threads.
 template <class Written = float, class P, class Policy>
 std::vector<Result<Written>> attend_on_ranks(P const& problem, Policy const& policy, int ranks,
-                                             ReductionAlgorithm algorithm, int calls = 1) {
+                                             ReductionMethod method, int calls = 1) {
   using Held = decltype(contiguous_cache(problem));
   std::vector<P> locals;
   std::vector<Held> caches;
@@ -77,7 +81,7 @@ std::vector<Result<Written>> attend_on_ranks(P const& problem, Policy const& pol
   }
   run_in_process(Space{}, ranks, long_deadline, [&](InProcessCommunicator& communicator) {
     int const rank = communicator.rank();
-    attend(communicator, locals[rank], caches[rank].cache, arrays[rank], algorithm, calls);
+    attend(communicator, locals[rank], caches[rank].cache, arrays[rank], method, calls);
   });
   std::vector<Result<Written>> results;
   for (auto const& array : arrays) results.push_back(array.read());

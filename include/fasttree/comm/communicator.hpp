@@ -49,7 +49,8 @@ struct Traffic {
 ///    nodes says more by a member topology() (comm/topology.hpp).
 ///  - plan(shape): collective; allocates and registers a Window.
 ///  - begin(window): begins an exchange, and the time until its deadline. What a rank gets must
-///    depend on messages of all others, directly or not: then two sets of slots are enough.
+///    depend, directly or not, on messages of all to which it sends: then these have ended the
+///    exchange before, and two sets of slots are enough.
 ///  - send(window, to, slot, message): puts a message into a slot of rank `to`. Does not wait; the
 ///    memory of the message may be reused at once. Each slot takes one message per exchange.
 ///  - receive(window, from, slot, bytes): waits for it. What it returns is the caller's, aligned to
@@ -70,6 +71,24 @@ concept Communicator = requires(Candidate& communicator, Candidate const& asked,
   communicator.begin(window);
   communicator.send(window, rank, slot, message);
   { communicator.receive(window, rank, slot, bytes) } -> std::same_as<std::span<std::byte>>;
+};
+
+/// A communicator that moves memory of `Space`, in the order of what is enqueued on an instance.
+///
+///  - receive_into(window, from, memory): the same as receive, into memory of the caller's.
+///  - begin_round(window, space), end_round(window): around the sends and then the receives of a
+///    round. Those do not wait: messages move when what was enqueued on `space` before is done, and
+///    what is enqueued after end_round finds them there. A slot lies at the same place always.
+///  - wait(space): waits for all that is enqueued there, no longer than the deadline.
+///
+/// What goes wrong with a message that was enqueued is an `Error` of `wait`, and of every call
+/// after it is known; what was received is undefined then.
+template <class Candidate, class Space>
+concept CommunicatorOn = Communicator<Candidate> &&
+    requires(Candidate& communicator, typename Candidate::Window& window, Space const& space) {
+  communicator.begin_round(window, space);
+  communicator.end_round(window);
+  communicator.wait(space);
 };
 
 }  // namespace fasttree

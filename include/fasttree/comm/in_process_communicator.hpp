@@ -167,8 +167,7 @@ class InProcessCommunicator {
     has_sent_ = false;
     std::lock_guard const lock(group_->mutex);
     group_->require_whole();
-    for (int peer = 0; peer < size(); ++peer)
-      if (group_->left[peer]) group_->give_up(of(peer), "its part in an exchange", has_left);
+    if (group_->left[rank_]) group_->give_up(of(rank_), "its part in an exchange", has_left);
   }
 
   void send(Window& window, int to, int slot, std::span<std::byte const> message) {

@@ -96,13 +96,23 @@ struct MpiGroup {
 
   /// Whether the request is complete by the deadline; it is tested at least once.
   bool completes(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE) {
+    auto const begin = Clock::now();
     for (;;) {
       int done = 0;
       check(MPI_Test(&request, &done, status), "MPI_Test");
       if (done != 0) return true;
-      if (Clock::now() >= until) return false;
-      std::this_thread::yield();  // there may be more ranks than cores
+      auto const now = Clock::now();
+      if (now >= until) return false;
+      leave_core_to_others(now - begin);
     }
+  }
+
+  /// There may be more ranks than cores. Who has waited long sleeps a little: one that only yields
+  /// gets the core back as late as everyone who computes, one that sleeps as soon as it wakes.
+  static void leave_core_to_others(Clock::duration waited) {
+    using std::chrono::milliseconds;
+    if (waited < milliseconds(1)) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::min<Clock::duration>(waited / 64, milliseconds(1)));
   }
 
   [[noreturn]] void give_up_waiting(std::string const& whom) {

@@ -45,22 +45,46 @@ constexpr char const* name(ReductionAlgorithm algorithm) {
   return names[static_cast<int>(algorithm)];
 }
 
-/// What is merged: rows (of queries x query heads), each an output and its log-sum-exp.
+/// In what outputs are sent. Log-sum-exps, weights and maxima are floats always, and what arrives is
+/// merged in float. By fp16 no output, and in sums no weighted one, may be above 65504.
+enum class Payload { fp32, fp16, bf16 };
+
+constexpr char const* name(Payload payload) {
+  constexpr char const* names[] = {"fp32", "fp16", "bf16"};
+  return names[static_cast<int>(payload)];
+}
+
+/// An algorithm, and what it sends.
+struct ReductionMethod {
+  ReductionAlgorithm algorithm;
+  Payload payload;
+
+  constexpr ReductionMethod(ReductionAlgorithm by, Payload outputs_as = Payload::fp32)
+      : algorithm(by), payload(outputs_as) {}
+};
+
+/// What is merged: rows (of queries x query heads), each an output and its log-sum-exp; as they are
+/// sent.
 struct ReductionSize {
   std::int64_t rows = 0;
   int value_dim = 0;
+  Payload payload = Payload::fp32;
 
-  constexpr int record_floats() const { return value_dim + 1; }
+  /// Two outputs of 16 bits take the place of a float.
+  constexpr int output_floats() const {
+    return payload == Payload::fp32 ? value_dim : (value_dim + 1) / 2;
+  }
+  constexpr int record_floats() const { return output_floats() + 1; }
   constexpr std::int64_t bytes() const {
     return rows * record_floats() * static_cast<std::int64_t>(sizeof(float));
   }
 };
 
 /// Floats of each row in the exchanges of a reduction, one after the other; 0 for none.
-constexpr std::array<int, 3> exchanged_floats(ReductionAlgorithm algorithm, int value_dim) {
-  if (algorithm == ReductionAlgorithm::three_all_reduces) return {1, 1, value_dim};
-  if (algorithm == ReductionAlgorithm::max_then_sum) return {1, value_dim + 1, 0};
-  return {value_dim + 1, 0, 0};
+constexpr std::array<int, 3> exchanged_floats(ReductionAlgorithm algorithm, ReductionSize size) {
+  if (algorithm == ReductionAlgorithm::three_all_reduces) return {1, 1, size.output_floats()};
+  if (algorithm == ReductionAlgorithm::max_then_sum) return {1, size.record_floats(), 0};
+  return {size.record_floats(), 0, 0};
 }
 
 /// ceil(log2(n)), n > 0: how often n ranks can be halved.
@@ -118,7 +142,8 @@ constexpr Traffic traffic(ReductionAlgorithm algorithm, int ranks, ReductionSize
     case ReductionAlgorithm::scatter:
       return {ranks > 1, p * (p - 1), (p - 1) * bytes};
     case ReductionAlgorithm::on_rank_0: {
-      std::int64_t const to_rank_0 = bytes - ReductionSize{size.rows / p, size.value_dim}.bytes();
+      std::int64_t const to_rank_0 =
+          bytes - ReductionSize{size.rows / p, size.value_dim, size.payload}.bytes();
       return {ranks > 1 ? 2 : 0, (p + 1) * (p - 1), (p - 1) * bytes + to_rank_0};
     }
   }

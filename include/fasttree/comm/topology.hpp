@@ -19,6 +19,7 @@ struct Topology {
   int ranks = 1;
   int ranks_per_node = 1;
   LinkCosts within{}, between{};
+  bool one_link_per_node = false;  ///< which its ranks share: what all send beyond it queues there
 
   constexpr int nodes() const { return ranks / ranks_per_node; }
   constexpr bool crosses(int from, int to) const {

@@ -3,6 +3,7 @@
 // The only include of Kokkos_Core.hpp, and the place for whatever differs between its versions
 // (3.4.01 to 5.x) and between compilers. Everything else keeps to what all of them have in common.
 
+#include <cstdint>
 #include <type_traits>
 
 #include <Kokkos_Core.hpp>
@@ -38,6 +39,24 @@ namespace fasttree {
 template <class Space>
 inline constexpr bool runs_on_host =
     std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+
+/// Memory of the host that devices copy to and from by themselves, where there are devices.
+#if KOKKOS_VERSION >= 40000
+using PinnedSpace = Kokkos::SharedHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
+
+/// In kernels of a device: nanoseconds of a clock that its multiprocessors share.
+KOKKOS_INLINE_FUNCTION std::uint64_t device_nanoseconds() {
+  std::uint64_t time = 0;
+#if defined(__CUDA_ARCH__)
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+#elif defined(__HIP_DEVICE_COMPILE__)
+  time = 10 * wall_clock64();  // of 100 MHz
+#endif
+  return time;
+}
 
 /// Makes `space` ready for host threads that each launch kernels on it, before they start: at the
 /// first team kernel Kokkos allocates what its teams have in common, unguarded before 4.0.

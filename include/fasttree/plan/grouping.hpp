@@ -30,22 +30,36 @@ struct PricedBlock {
   double time;  ///< microseconds of one item
 };
 
+/// The path of a query, in keys.
+struct QueryPath {
+  int bottom;    ///< the node at its end
+  int keys;      ///< of all of it
+  int seen;      ///< by the query
+  int shared;    ///< with the query before it
+  int unpadded;  ///< above nodes that fit the wide tile and whose queries begin with this one
+  int top;       ///< above the node at which it may be parted; see planner/path_parts.hpp
+};
+
+/// A query with which a block may begin, and the price of the blocks before it and of one from it
+/// on.
+struct BlockBegin {
+  int query;
+  double price;
+};
+
 /// Memory for policies to think in; what it holds means nothing between plans. Each array is named
 /// by what planner/path_parts.hpp, query_blocks.hpp and block_search.hpp keep in it.
 struct PolicyScratch {
-  std::vector<int> joint, path, above;          ///< by places of requests
-  std::vector<int> place, parted;               ///< by queries
-  std::vector<int> upper_shared, lower_shared;  ///< by queries
-  std::vector<double> upper_keys, upper_rows;   ///< by queries
-  std::vector<double> lower_keys, lower_rows;   ///< by queries
-  std::vector<double> added_rows;               ///< by queries
-  std::vector<int> top;                         ///< by nodes
-  std::vector<double> gained, gain;             ///< by nodes; by queries of a node
-  std::vector<double> price_with_block;         ///< by queries
-  std::vector<int> last_block, window;          ///< by queries
+  std::vector<QueryPath> paths;                         ///< by queries
+  std::vector<int> upper_shared, lower_shared, parted;  ///< by queries
+  std::vector<double> upper_keys, lower_keys;           ///< by queries
+  std::vector<double> wide_rows;                        ///< by queries
+  std::vector<double> gain;                             ///< by queries of a node
+  std::vector<int> last_block;                          ///< by queries
+  std::vector<BlockBegin> window;                       ///< by queries
   std::vector<int> block_begins;
   std::vector<PricedBlock> blocks, best_blocks;
-  std::vector<int> block_order, next_in_class;
+  std::vector<int> block_order, class_of_block, next_in_class;
   std::vector<KeyRange> ranges;
 };
 

@@ -24,39 +24,48 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   auto const group = static_cast<std::uint32_t>(tables.target.group);
   auto const queries = static_cast<std::uint32_t>(item.query_end - item.query_begin);
   bool const narrow = item.query_end - item.query_begin <= tables.narrow_queries;
-  auto const step =
-      static_cast<std::uint32_t>((narrow ? tables.tiles.narrow : tables.tiles.wide).row_step);
+  TilePolicy const& tile = narrow ? tables.tiles.narrow : tables.tiles.wide;
+  auto const step = static_cast<std::uint32_t>(tile.row_step);
+  auto const teams = static_cast<std::uint32_t>(narrow ? 1 : tile.row_teams);
   // Steps are powers of two but for a tile of one's own; divisions would be most of this function.
   int const shift = std::has_single_bit(step) ? std::countr_zero(step) : -1;
   auto const steps = [&](std::uint32_t rows) { return shift < 0 ? rows / step : rows >> shift; };
-  double const all_rows = round_up(queries * group, step);
-  int const teams = narrow ? 1 : tables.tiles.wide.row_teams;
-  std::array<double, 8> of_team{};  // products with rows of one team alone
-  double new_keys = 0, more_keys = 0, products = 0;
+  std::uint32_t const all_steps = steps(queries * group + step - 1);
+  std::int64_t keys = 0, more_keys = 0, keys_of_all = 0;
+  std::int64_t products = 0;              // of a key and a step of rows
+  std::array<std::int64_t, 8> of_team{};  // those with rows of one team alone
   for (KeyRange const& range : tables.ranges_of(item)) {
-    int const begin = std::max(range.query_begin, item.query_begin) - item.query_begin;
-    int const end = std::min(range.query_end, item.query_end) - item.query_begin;
-    if (begin >= end) continue;
-    double const keys = range.length;
-    bool const is_new = range.query_begin >= item.query_begin;
-    new_keys += is_new ? keys : 0;
-    more_keys += is_new ? 0 : keys;
-    std::uint32_t const first = steps(static_cast<std::uint32_t>(begin) * group);
-    std::uint32_t const last = steps(static_cast<std::uint32_t>(end) * group + step - 1);
-    bool const one_team = teams > 1 && last - first == 1;
-    (one_team ? of_team[first % teams] : products) +=
-        keys * (narrow ? all_rows : (last - first) * step);
+    std::int64_t const length = range.length;
+    bool const from_first = range.query_begin <= item.query_begin;
+    bool const to_last = range.query_end >= item.query_end;
+    if (!(from_first && to_last)) {
+      int const begin = from_first ? 0 : range.query_begin - item.query_begin;
+      int const end = (to_last ? item.query_end : range.query_end) - item.query_begin;
+      if (begin >= end) continue;
+      std::uint32_t const first = steps(static_cast<std::uint32_t>(begin) * group);
+      std::uint32_t const last = steps(static_cast<std::uint32_t>(end) * group + step - 1);
+      std::uint32_t team = first;
+      while (team >= teams) team -= teams;
+      (last - first == 1 ? of_team[team] : products) += length * (last - first);
+    } else {
+      keys_of_all += length;
+    }
+    keys += length;
+    if (range.query_begin < item.query_begin) more_keys += length;
   }
+  (all_steps == 1 ? of_team[0] : products) += keys_of_all * all_steps;
   products += teams * *std::max_element(of_team.begin(), of_team.end());
-  ItemWork work{.new_keys = new_keys, .more_keys = more_keys};
-  (narrow ? work.narrow_rows : work.wide_rows) = products;
+  if (narrow) products = keys * all_steps;
+  ItemWork work{.new_keys = static_cast<double>(keys - more_keys),
+                .more_keys = static_cast<double>(more_keys)};
+  (narrow ? work.narrow_rows : work.wide_rows) = static_cast<double>(products) * step;
   work.rows = static_cast<double>(queries) * group;
   if (item.partial_begin != WorkItem::direct) {
     int most = 0;
     for (int query = item.query_begin; query < item.query_end; ++query)
       most = std::max(most, tables.merge_begin[query + 1] - tables.merge_begin[query]);
     work.partial_rows = work.rows;
-    work.merged_rows = all_rows * most;
+    work.merged_rows = 1.0 * all_steps * step * most;
   }
   return work;
 }

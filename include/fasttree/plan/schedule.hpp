@@ -29,32 +29,41 @@ struct TimeClass {
 /// Items in a queue, as a histogram of their times.
 class Schedule {
  public:
-  constexpr void clear() { classes_ = {}; }
+  constexpr void clear() {
+    for (int i = first_; i < end_; ++i) classes_[i] = {};
+    first_ = TimeClass::count;
+    end_ = 0;
+    work_ = 0;
+  }
 
   /// `count` items of `time` each.
   constexpr void add(double time, std::int64_t count) {
-    Class& members = classes_[TimeClass::of(time)];
-    members.items += count;
-    members.time += time * static_cast<double>(count);
+    int const number = TimeClass::of(time);
+    double const work = time * static_cast<double>(count);
+    classes_[number].items += count;
+    classes_[number].time += work;
+    first_ = std::min(first_, number);
+    end_ = std::max(end_, number + 1);
+    work_ += work;
   }
 
   /// Microseconds until `slots` slots, each `alone` times as fast while the others rest, have done
   /// all items: the larger of two lower bounds. No slot rests; or, of (k - 1) slots + 1 items, one
   /// slot has k. Longest-first order comes close to them where items are many. Time: constant.
   constexpr double time(int slots, double alone) const {
-    double sum = 0, longest_chain = 0;
+    double longest_chain = 0;
     std::int64_t items = 0, rounds = 0;
-    for (Class const& members : classes_) {
+    for (int i = first_; i < end_; ++i) {
+      Class const& members = classes_[i];
       if (members.items == 0) continue;
       items += members.items;
-      sum += members.time;
       std::int64_t const rounds_before = rounds;
       rounds = ceil_div<std::int64_t>(items, slots);
       if (rounds == rounds_before) continue;
       double const one = members.time / static_cast<double>(members.items);
       longest_chain = std::max(longest_chain, (static_cast<double>(rounds - 1) + 1 / alone) * one);
     }
-    return std::max(longest_chain, sum / slots);
+    return std::max(longest_chain, work_ / slots);
   }
 
  private:
@@ -64,6 +73,8 @@ class Schedule {
   };
 
   std::array<Class, TimeClass::count> classes_{};
+  int first_ = TimeClass::count, end_ = 0;  ///< of the classes that have members, or empty
+  double work_ = 0;
 };
 
 }  // namespace fasttree

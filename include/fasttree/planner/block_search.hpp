@@ -36,23 +36,24 @@ class BlockSearch {
         merged_row_(price({.merged_rows = 1})),
         few_queries_(std::min(target.narrow_queries(tiles_), target.queries(tiles_.wide))),
         tree_(tree),
-        paths_(tree, target, grouping) {}
+        apart_(apart_prices()),
+        paths_(tree, target, apart_, grouping) {}
 
   /// Finds the blocks and the length of pieces. Lower blocks come closer to a full machine and read
   /// more; pieces come closer still and make partial results.
   constexpr void run() {
-    ApartPrices const apart = apart_prices();
-    paths_.part(apart);
+    paths_.part(true);
     choose_lower_height();
-    if (apart.gain.empty()) return try_heights(target_.queries(tiles_.wide), 0);
+    if (apart_.gain.empty()) return try_heights(target_.queries(tiles_.wide), 0);
     try_heights(target_.queries(tiles_.wide), few_queries_);
     if (paths_.is_parted()) {
-      if (least_load_of_narrow_blocks() >= best_) return;
-      paths_.part({});
-      try_heights(std::min(2 * few_queries_, target_.queries(tiles_.wide)), few_queries_);
+      int const height = std::min(2 * few_queries_, target_.queries(tiles_.wide));
+      if (least_load(height) >= best_) return;
+      paths_.part(false);
+      try_heights(height, few_queries_);
     }
     try_heights(few_queries_, 0);
-    if (best_is_parted_) paths_.part(apart);
+    if (best_is_parted_) paths_.part(true);
   }
 
   /// Appends the groups of what was found, those of the longest items first.
@@ -95,12 +96,14 @@ class BlockSearch {
     return lower < height ? lower : 0;
   }
 
-  /// Tries heights, halved again and again, above `above`.
+  /// Tries heights, halved again and again, above `above`; and for each, lengths of pieces in steps
+  /// of half an octave.
   constexpr void try_heights(int height, int above) {
     for (; height > above; height = half(height)) {
+      if (best_ != unsplit && least_load(height) >= best_) return;
       cut(height);
       if (mean_load_ >= worth * best_) return;  // and that of lower blocks is larger still
-      for (double const share : {unsplit, 2.0, 1.0, 0.5, 0.25, 0.125}) {
+      for (double const share : {unsplit, 2.0, 1.41, 1.0, 0.71, 0.5, 0.35, 0.25, 0.18, 0.125}) {
         double const longest = share == unsplit ? unsplit : item_ + share * mean_load_;
         if (longest >= longest_block_ && share != unsplit) continue;
         double const time = predict(longest);
@@ -111,20 +114,24 @@ class BlockSearch {
           best_blocks_.assign(blocks_.begin(), blocks_.end());
         }
         if (worth * best_ <= mean_load_) return;  // hardly a slot rests: there is nothing to gain
+        if (time == unsplit) break;               // and shorter pieces cost no less
       }
     }
   }
 
-  /// No plan of narrow blocks takes less: every key of every query in the faster way, shared by as
-  /// many queries as such a block can have.
-  constexpr double least_load_of_narrow_blocks() const {
-    double keys = 0;
-    for (int i = 0; i < tree_.requests(); ++i)
-      keys += static_cast<double>(tree_.request(i).query_length) *
-              tree_.path_length(tree_.request(i).node);
-    keys /= few_queries_;
-    double const read = std::min(price({.new_keys = keys}), price({.more_keys = keys}));
-    return read * target_.kv_heads / target_.slots;
+  /// No plan of blocks of a height loads a slot with less: each key is read once as new, and again
+  /// where that many queries at once are too few; each is multiplied in the faster tile.
+  constexpr double least_load(int height) const {
+    auto const new_keys = static_cast<double>(tree_.unique_keys());
+    double const more_keys = std::max(0.0, paths_.keys() / height - new_keys);
+    double const products = paths_.seen_keys() * target_.group;
+    double const rows = static_cast<double>(paths_.readers()) * target_.group;
+    ItemWork work{.new_keys = new_keys, .more_keys = more_keys, .rows = rows};
+    work.wide_rows = products;
+    double const wide = price(work);
+    work.wide_rows = 0, work.narrow_rows = products;
+    double const items = ceil_div(paths_.readers(), height);
+    return (items * item_ + std::min(wide, price(work))) * target_.kv_heads / target_.slots;
   }
 
   constexpr ApartPrices apart_prices() const {
@@ -173,9 +180,7 @@ class BlockSearch {
     auto& scratch = grouping_.scratch;
     auto& begins = scratch.block_begins;
     cut_into_blocks(part.shared, height, {item_, price({.more_keys = 1})}, begins,
-                    {.with_block = scratch.price_with_block,
-                     .last = scratch.last_block,
-                     .window = scratch.window});
+                    {.last = scratch.last_block, .window = scratch.window});
     bool const upper = &part == &paths_.upper;
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       QueryBlock const block{begins[i], begins[i + 1]};
@@ -185,8 +190,7 @@ class BlockSearch {
       double const keys = new_keys + more_keys, rows = target_.group * block.queries();
       double const key_rows =
           narrow ? keys * round_up(block.queries() * target_.group, tiles_.narrow.row_step)
-                 : std::max(part.key_rows(block) + paths_.added_rows(block),
-                            keys * tiles_.wide.row_step);
+                 : std::max(paths_.wide_rows(block), keys * tiles_.wide.row_step);
       double const time = costs_.item_time(target_, {.new_keys = new_keys,
                                                      .more_keys = more_keys,
                                                      .wide_rows = narrow ? 0 : key_rows,
@@ -208,8 +212,10 @@ class BlockSearch {
   /// Into how many pieces of whole tiles of keys a block is cut, so that none takes much longer
   /// than `longest` or has too many keys.
   constexpr std::int64_t pieces_of(PricedBlock const& block, double longest) const {
-    auto const least =
-        ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.most_keys);
+    std::int64_t const least =
+        block.keys <= tiles_.most_keys
+            ? 1
+            : ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.most_keys);
     if (block.time <= longest) return least;
     std::int64_t const tiles = key_tiles(block);
     double const work = block.time - item_, fit = (longest - item_) * static_cast<double>(tiles);
@@ -217,25 +223,37 @@ class BlockSearch {
     return std::max(least, ceil_div(tiles, in_piece));
   }
 
+  /// What each of several pieces takes besides its keys.
+  constexpr double time_without_keys(PricedBlock const& block, std::int64_t pieces) const {
+    int const rows = target_.group * (block.end - block.begin);
+    int const padded = round_up(rows, tiles_.wide.row_step);
+    auto const all = static_cast<double>(pieces);
+    double const written = partial_row_ * rows * (all - block.partial);
+    double const merged = merged_row_ * padded * (all + block.partial);
+    return item_ + written / all + merged;
+  }
+
   /// The time of the longest of so many pieces.
   constexpr double piece_time(PricedBlock const& block, std::int64_t pieces) const {
     if (pieces == 1) return block.time;
-    std::int64_t const rows = std::int64_t{target_.group} * (block.end - block.begin);
-    double const written = partial_row_ * static_cast<double>(rows * (pieces - block.partial));
-    double const merged =
-        merged_row_ * static_cast<double>(round_up<std::int64_t>(rows, tiles_.wide.row_step) *
-                                          (pieces + block.partial));
     auto const keys =
         static_cast<double>(ceil_div(key_tiles(block), pieces) * tiles_.wide.key_rows);
-    return item_ + (block.time - item_) * std::min(1.0, keys / block.keys) +
-           written / static_cast<double>(pieces) + merged;
+    return time_without_keys(block, pieces) +
+           (block.time - item_) * std::min(1.0, keys / block.keys);
   }
 
+  /// The time of the present blocks in pieces, or infinity where even pieces of equal length would
+  /// cost more than a full machine can gain.
   constexpr double predict(double longest) {
     schedule_.clear();
+    double cuts = 0;
+    double const most = (best_ - mean_load_) * target_.slots / target_.kv_heads;
     for (PricedBlock const& block : blocks_) {
       std::int64_t const pieces = pieces_of(block, longest);
       schedule_.add(piece_time(block, pieces), pieces * target_.kv_heads);
+      if (pieces == 1) continue;
+      cuts += static_cast<double>(pieces) * time_without_keys(block, pieces) - item_;
+      if (cuts >= most) return unsplit;
     }
     return schedule_.time(target_.slots, costs_.alone);
   }
@@ -245,15 +263,17 @@ class BlockSearch {
   /// Puts the best blocks into order_, those of the longest pieces first (a counting sort).
   constexpr void sort_blocks() {
     auto& next = grouping_.scratch.next_in_class;
-    auto const class_of = [&](PricedBlock const& block) {
-      return TimeClass::of(piece_time(block, pieces_of(block, longest_piece_)));
-    };
+    auto& classes = grouping_.scratch.class_of_block;
     next.assign(TimeClass::count + 1, 0);
-    for (PricedBlock const& block : best_blocks_) ++next[class_of(block) + 1];
+    classes.clear();
+    for (PricedBlock const& block : best_blocks_) {
+      classes.push_back(TimeClass::of(piece_time(block, pieces_of(block, longest_piece_))));
+      ++next[classes.back() + 1];
+    }
     for (int i = 0; i < TimeClass::count; ++i) next[i + 1] += next[i];
     order_.resize(best_blocks_.size());
     for (std::size_t i = 0; i < best_blocks_.size(); ++i)
-      order_[next[class_of(best_blocks_[i])]++] = static_cast<int>(i);
+      order_[next[classes[i]]++] = static_cast<int>(i);
   }
 
   constexpr void open(int query_begin, int query_end) {
@@ -353,6 +373,7 @@ class BlockSearch {
   int few_queries_;       ///< of a block that takes the narrow tile
   int lower_height_ = 1;  ///< of blocks of lower parts
   PrefixTree const& tree_;
+  ApartPrices apart_;
   PathParts paths_;
   std::vector<PricedBlock>& blocks_ = grouping_.scratch.blocks;
   std::vector<PricedBlock>& best_blocks_ = grouping_.scratch.best_blocks;

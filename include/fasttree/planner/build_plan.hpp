@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <fasttree/plan/grouping.hpp>
@@ -32,16 +33,28 @@ constexpr void validate_order(PrefixTree const& tree, Grouping& grouping) {
   }
 }
 
+template <class Integer>
+[[noreturn]] void fail_within(char const* what, Integer begin, Integer end, Integer all) {
+  constexpr char const* function = "build_plan";
+  require(begin >= 0 && begin <= end, function, what, "an interval from 0 or more on", begin);
+  fail_above(function, what, all, end);
+}
+
+/// Requires 0 <= begin <= end <= all.
+template <class Integer>
+constexpr void require_within(char const* what, Integer begin, Integer end, Integer all) {
+  using Unsigned = std::make_unsigned_t<Integer>;
+  if (static_cast<Unsigned>(begin) <= static_cast<Unsigned>(end) &&
+      static_cast<Unsigned>(end) <= static_cast<Unsigned>(all))
+    return;
+  fail_within(what, begin, end, all);
+}
+
 constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
                                Grouping const& grouping) {
   constexpr char const* function = "build_plan";
-  int const most = target.queries(target.tiles.wide), queries = tree.queries();
+  int const most = target.queries(target.tiles.wide);
   int const ranges = static_cast<int>(grouping.ranges.size());
-  auto const require_within = [&](char const* what, auto begin, auto end, auto all) {
-    if (begin >= 0 && begin <= end && end <= all) return;
-    require(begin >= 0 && begin <= end, function, what, "an interval from 0 or more on", begin);
-    if (end > all) fail_above(function, what, all, end);
-  };
   for (KeyGroup const& group : grouping.groups) {
     require(group.queries_per_item > 0, function, "KeyGroup::queries_per_item", "a positive number",
             group.queries_per_item);
@@ -49,15 +62,16 @@ constexpr void validate_groups(PrefixTree const& tree, PlanTarget const& target,
       fail_above(function, "KeyGroup::queries_per_item", most, group.queries_per_item);
     require(group.keys_per_item > 0, function, "KeyGroup::keys_per_item", "a positive number",
             group.keys_per_item);
-    require_within("the queries of a KeyGroup", group.query_begin, group.query_end, queries);
+    require_within("the queries of a KeyGroup", group.query_begin, group.query_end, tree.queries());
     require_within("the ranges of a KeyGroup", group.range_begin, group.range_end, ranges);
   }
-  for (KeyRange const& range : grouping.ranges) {
-    require_within("the queries of a KeyRange", range.query_begin, range.query_end, queries);
-    require_within("the slots of a KeyRange", range.slot_begin, range.slot_begin + range.length,
-                   tree.slots());
-    require(range.position >= 0, function, "KeyRange::position", "0 or more", range.position);
-  }
+}
+
+constexpr void validate_range(PrefixTree const& tree, KeyRange const& range) {
+  require_within("the queries of a KeyRange", range.query_begin, range.query_end, tree.queries());
+  require_within<std::int64_t>("the slots of a KeyRange", range.slot_begin,
+                               range.slot_begin + range.length, tree.slots());
+  require(range.position >= 0, "build_plan", "KeyRange::position", "0 or more", range.position);
 }
 
 constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
@@ -65,20 +79,21 @@ constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
   tables.query_order.resize(tree.queries());
   tables.visible_keys.resize(tree.queries());
   bool all_grow = tree.room() > 0;
-  int query = 0;
-  for (int const request : grouping.request_order) {
-    int const node = tree.request(request).node;
-    int const path = tree.path_length(node), queries = tree.request(request).query_length;
-    if (all_grow && queries > 0 && !(tree.length(node) > 0 && tree.grows(node))) all_grow = false;
-    for (int i = 0; i < queries; ++i, ++query) {
-      int const visible = std::max(0, path - queries + 1 + i);
-      tables.query_order[query] = tree.first_query(request) + i;
-      tables.visible_keys[query] = visible;
-      tables.path_keys += visible;
+  int row = 0, keys = 0;
+  for (int query = 0, left = 0, place = 0; query < tree.queries(); ++query, --left) {
+    while (left == 0) {
+      int const request = grouping.request_order[place++], node = tree.request(request).node;
+      left = tree.request(request).query_length;
+      row = tree.first_query(request);
+      keys = tree.path_length(node) - left;
+      if (all_grow && left > 0 && !(tree.length(node) > 0 && tree.grows(node))) all_grow = false;
     }
+    int const visible = std::max(0, ++keys);
+    tables.query_order[query] = row++;
+    tables.visible_keys[query] = visible;
+    tables.path_keys += visible;
   }
-  for (int node = 0; node < tree.nodes(); ++node)
-    if (tree.queries_under(node) > 0) tables.unique_keys += tree.length(node);
+  tables.unique_keys = tree.unique_keys();
   tables.slots = tree.slots();
   tables.updates.room = tree.queries() == 0 ? std::numeric_limits<int>::max()
                         : all_grow          ? tree.room()
@@ -96,20 +111,21 @@ constexpr void require_tasks(char const* function, std::size_t items, PlanTarget
 }
 
 /// Appends a group that needs no cuts, as most do that carry subtrees: one item. False if it does.
-constexpr bool add_whole_group(KeyGroup const& group, Grouping const& grouping,
-                               PlanTables& tables) {
+/// Validates its ranges.
+constexpr bool add_whole_group(PrefixTree const& tree, KeyGroup const& group,
+                               Grouping const& grouping, PlanTables& tables) {
   int const queries = group.query_end - group.query_begin;
-  if (queries == 0 || queries > group.queries_per_item) return false;
+  bool whole = queries > 0 && queries <= group.queries_per_item, has_keys = false;
   std::int64_t keys = 0;
-  bool has_keys = false;
   for (int i = group.range_begin; i < group.range_end; ++i) {
     KeyRange const& range = grouping.ranges[i];
-    if (range.length == 0) return false;
+    validate_range(tree, range);
+    whole = whole && range.length > 0;
     keys += range.length;
-    has_keys |=
-        std::max(range.query_begin, group.query_begin) < std::min(range.query_end, group.query_end);
+    has_keys = has_keys || std::max(range.query_begin, group.query_begin) <
+                               std::min(range.query_end, group.query_end);
   }
-  if (!has_keys || keys > group.keys_per_item) return false;
+  if (!whole || !has_keys || keys > group.keys_per_item) return false;
   int const first = static_cast<int>(tables.ranges.size());
   tables.ranges.insert(tables.ranges.end(), grouping.ranges.begin() + group.range_begin,
                        grouping.ranges.begin() + group.range_end);
@@ -121,8 +137,9 @@ constexpr bool add_whole_group(KeyGroup const& group, Grouping const& grouping,
 
 /// Appends the items of a group, one key piece after the other, its query tiles side by side:
 /// neighbours read the same keys.
-constexpr void cut_group(KeyGroup const& group, Grouping const& grouping, PlanTables& tables) {
-  if (add_whole_group(group, grouping, tables)) return;
+constexpr void cut_group(PrefixTree const& tree, KeyGroup const& group, Grouping const& grouping,
+                         PlanTables& tables) {
+  if (add_whole_group(tree, group, grouping, tables)) return;
   int range = group.range_begin, taken = 0;  // where the next piece begins
   while (range < group.range_end) {
     int const range_begin = static_cast<int>(tables.ranges.size());
@@ -171,8 +188,17 @@ constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tabl
     ++count[item.query_begin];
     --count[item.query_end];
   }
-  int items = 0;
-  for (int& difference : count) difference = items += difference;
+  int items = 0, most = 0;
+  for (int& difference : count) {
+    difference = items += difference;
+    most = std::max(most, items);
+  }
+  tables.merge_begin.assign(queries + 1, 0);
+  if (most <= 1) {  // there are no partial results
+    for (std::size_t i = 0; i < queries; ++i)
+      if (count[i] == 0) tables.merge_queries.push_back(static_cast<int>(i));
+    return;
+  }
 
   constexpr int written_directly = -1;
   std::int64_t partials = 0;
@@ -189,7 +215,6 @@ constexpr void place_partials(std::vector<int>& items_of_query, PlanTables& tabl
   }
   tables.partials = static_cast<int>(partials);
 
-  tables.merge_begin.assign(queries + 1, 0);
   for (std::size_t i = 0; i < queries; ++i) {
     tables.merge_begin[i + 1] = tables.merge_begin[i] + std::max(count[i], 0);
     if (count[i] != written_directly) tables.merge_queries.push_back(static_cast<int>(i));
@@ -211,7 +236,7 @@ constexpr void fill_tables(PrefixTree const& tree, PlanTarget const& target, Gro
   tables.narrow_queries = target.narrow_queries(grouping.tiles);
   if (tables.narrow_queries == 0) tables.tiles.wide = target.tiles.wide;  // nothing else is left
   number_queries(tree, grouping, tables);
-  for (KeyGroup const& group : grouping.groups) cut_group(group, grouping, tables);
+  for (KeyGroup const& group : grouping.groups) cut_group(tree, group, grouping, tables);
   require_tasks("build_plan", tables.items.size(), target);
   tables.updates.ranges_read = static_cast<int>(tables.ranges.size());
   place_partials(grouping.items_of_query, tables);

@@ -27,7 +27,8 @@
 namespace fasttree {
 
 /// What MinimalTraffic asks of a cost model: the time of a slot (microseconds, or whatever is to be
-/// least) for an item of some work, and how much faster a slot is while the others rest.
+/// least) for an item of some work, and how much faster a slot is while the others rest. Where the
+/// work of two items takes longer in one, it may miss the best of the plans that it knows.
 template <class Costs>
 concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemWork const& work) {
   { costs.item_time(target, work) } -> std::convertible_to<double>;
@@ -67,7 +68,7 @@ struct MinimalTraffic {
                          Grouping& grouping) const {
     if (fixed_piece > 0 || tables.items.empty()) return false;
     double const time = predict_items(tables, costs);
-    if (least_time_of_no_sharing(tree, tables) >= time ||
+    if (least_time_of_no_sharing(tables, grouping) >= time ||
         time_of_no_sharing(tree, tables.target, grouping) >= time)
       return false;
     grouping.groups.clear();
@@ -79,28 +80,31 @@ struct MinimalTraffic {
  private:
   /// A bound that is cheap: an item for each request, each key read as new once and then again, no
   /// slot at rest.
-  constexpr double least_time_of_no_sharing(PrefixTree const& tree,
-                                            PlanTables const& tables) const {
-    double keys = 0, items = 0;
-    for (int i = 0; i < tree.requests(); ++i) {
-      Request const& request = tree.request(i);
-      double const path = request.query_length > 0 ? tree.path_length(request.node) : 0;
+  constexpr double least_time_of_no_sharing(PlanTables const& tables,
+                                            Grouping const& grouping) const {
+    std::int64_t keys = 0, items = 0;
+    int begin = 0;
+    for (int const end : grouping.query_begin) {
+      int const path = begin < end ? tables.visible_keys[end - 1] : 0;  // the last query sees all
       keys += path;
       items += path > 0 ? 1 : 0;
+      begin = end;
     }
     PlanTarget const& target = tables.target;
     auto const unique_keys = static_cast<double>(tables.unique_keys);
     double const item = costs.item_time(target, {});
     double const work =
-        costs.item_time(target, {.new_keys = unique_keys, .more_keys = keys - unique_keys}) - item;
-    return (items * item + work) * target.kv_heads / target.slots;
+        costs.item_time(target, {.new_keys = unique_keys,
+                                 .more_keys = static_cast<double>(keys) - unique_keys}) -
+        item;
+    return (static_cast<double>(items) * item + work) * target.kv_heads / target.slots;
   }
 
   /// What a plan of NoSharing takes, without making it: its paths may have far more nodes than the
   /// tree.
   constexpr double time_of_no_sharing(PrefixTree const& tree, PlanTarget const& target,
                                       Grouping& grouping) const {
-    PathParts const paths(tree, target, grouping);
+    PathParts const paths(tree, target, {}, grouping);
     int const most = target.queries(target.tiles.wide);
     int const narrow = target.narrow_queries(target.tiles);
     std::int64_t all_keys = 0;

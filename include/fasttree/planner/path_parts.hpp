@@ -30,11 +30,9 @@ struct ApartPrices {
 struct PathPart {
   std::vector<int>& shared;   ///< query -> keys shared with the one before, or `forced_cut`
   std::vector<double>& keys;  ///< query -> keys that queries before it read first
-  std::vector<double>& rows;  ///< query -> pairs of a key and a row before it
 
   constexpr int shared_keys(int query) const { return std::max(shared[query], 0); }
   constexpr double new_keys(QueryBlock block) const { return keys[block.end] - keys[block.begin]; }
-  constexpr double key_rows(QueryBlock block) const { return rows[block.end] - rows[block.begin]; }
 };
 
 /// Both parts, for the order of requests that a grouping has, in the grouping's scratch memory.
@@ -42,59 +40,54 @@ class PathParts {
  public:
   PathPart upper, lower;
 
-  /// Whole paths; see `part`. Time: linear in nodes + queries.
-  constexpr PathParts(PrefixTree const& tree, PlanTarget const& target, Grouping& grouping)
-      : upper{grouping.scratch.upper_shared, grouping.scratch.upper_keys,
-              grouping.scratch.upper_rows},
-        lower{grouping.scratch.lower_shared, grouping.scratch.lower_keys,
-              grouping.scratch.lower_rows},
+  /// Measures paths, and where they may be parted. Time: linear in nodes + requests + queries.
+  constexpr PathParts(PrefixTree const& tree, PlanTarget const& target, ApartPrices const& apart,
+                      Grouping& grouping)
+      : upper{grouping.scratch.upper_shared, grouping.scratch.upper_keys},
+        lower{grouping.scratch.lower_shared, grouping.scratch.lower_keys},
         tree_(tree),
         target_(target),
         grouping_(grouping),
-        joint_(grouping.scratch.joint),
-        path_(grouping.scratch.path),
-        above_(grouping.scratch.above),
-        place_(grouping.scratch.place),
+        paths_(grouping.scratch.paths),
         parted_(grouping.scratch.parted),
-        added_(grouping.scratch.added_rows) {
-    measure_paths();
+        wide_rows_(grouping.scratch.wide_rows) {
+    measure_paths(apart);
   }
 
-  /// Parts paths at the topmost nodes of few queries, where that pays, and counts. Time: likewise.
-  constexpr void part(ApartPrices const& apart) {
-    is_parted_ = false;
-    above_.assign(path_.begin(), path_.end());
-    if (!apart.gain.empty()) find_tops(apart);
+  /// Parts paths at the topmost nodes of few queries, where that pays, or none of them, and sums.
+  /// Time: linear in queries.
+  constexpr void part(bool where_it_pays) {
+    is_parted_ = where_it_pays && may_part_;
     sum_keys();
-    count_padding();
   }
 
   /// Whether some paths have two parts.
   constexpr bool is_parted() const { return is_parted_; }
 
-  constexpr int queries() const { return grouping_.query_begin.back(); }
+  /// Keys of the paths of all queries, those that they see, and how many queries have some.
+  constexpr double keys() const { return keys_; }
+  constexpr double seen_keys() const { return seen_keys_; }
+  constexpr int readers() const { return readers_; }
 
-  /// What the wide tile adds, on average, to the pairs of keys and rows of a block of upper parts,
+  /// Pairs of a key and a row of a block of upper parts, with what the wide tile adds on average
   /// where it rounds the rows of nodes to whole steps.
-  constexpr double added_rows(QueryBlock block) const {
-    return added_[block.end] - added_[block.begin];
+  constexpr double wide_rows(QueryBlock block) const {
+    return wide_rows_[block.end] - wide_rows_[block.begin];
   }
   /// Whether some query of a block has keys in both parts.
   constexpr bool is_parted(QueryBlock block) const {
-    return parted_[block.end] > parted_[block.begin];
+    return is_parted_ && parted_[block.end] > parted_[block.begin];
   }
 
   /// Calls use(queries, keys, shared) for each request that asks, in order: its queries, the keys
   /// of its path, and how many of these it shares with the request before.
   template <class Use>
   constexpr void each_path(Use const& use) const {
-    int shared = 0;
-    for (int at = 0; at < tree_.requests(); ++at) {
-      shared = std::min(shared, joint_[at]);
-      int const queries = grouping_.query_begin[at + 1] - grouping_.query_begin[at];
-      if (queries == 0) continue;
-      use(queries, path_[at], shared);
-      shared = path_[at];
+    auto const& begins = grouping_.query_begin;
+    for (std::size_t at = 0; at + 1 < begins.size(); ++at) {
+      if (begins[at] == begins[at + 1]) continue;
+      QueryPath const& path = paths_[begins[at]];
+      use(begins[at + 1] - begins[at], path.keys, path.shared);
     }
   }
 
@@ -102,142 +95,129 @@ class PathParts {
   /// does not share with the one before.
   constexpr void append(QueryBlock block, bool of_upper) const {
     PathPart const& part = of_upper ? upper : lower;
-    auto const& first_query = grouping_.query_begin;
-    for (int place = place_[block.begin]; place <= place_[block.end - 1]; ++place) {
-      if (first_query[place + 1] == first_query[place]) continue;
-      int const above = above_[place];
-      int const query = first_query[place];
-      int const shared = query <= block.begin ? 0 : part.shared_keys(query);
-      int const from = of_upper ? shared : above + shared, to = of_upper ? above : path_[place];
-      if (from < to)
-        append_keys(tree_, from, to, tree_.request(grouping_.request_order[place]).node, grouping_);
+    for (int query = block.begin; query < block.end; ++query) {
+      QueryPath const& path = paths_[query];
+      int const above = above_of(path), to = of_upper ? above : path.keys;
+      int const from =
+          (of_upper ? 0 : above) + (query == block.begin ? 0 : part.shared_keys(query));
+      if (from < to) append_keys(tree_, from, to, path.bottom, grouping_);
     }
   }
 
  private:
-  /// Of the request at each place: the keys of its path, and those that it shares with the request
-  /// before it. These end above the highest of the nodes whose requests begin there.
-  constexpr void measure_paths() {
-    path_.resize(tree_.requests());
-    constexpr int unknown = -1;
-    joint_.assign(tree_.requests(), unknown);
-    for (int const node : tree_.parents_first()) {
-      if (tree_.requests_under(node) == 0) continue;
-      int const begin = grouping_.node_begin[node], position = tree_.position(node);
-      int const path = position + tree_.length(node);
-      if (joint_[begin] == unknown) joint_[begin] = position;
-      int const end = begin + static_cast<int>(tree_.requests_on(node).size());
-      for (int at = begin; at < end; ++at) {
-        path_[at] = path;
-        if (at > begin) joint_[at] = path;
-      }
-    }
-  }
+  /// Keys of the upper part of a path.
+  constexpr int above_of(QueryPath const& path) const { return is_parted_ ? path.top : path.keys; }
 
-  /// above_[place]: the keys above the node at which the path of a request is parted.
-  constexpr void find_tops(ApartPrices const& apart) {
-    auto& top = grouping_.scratch.top;  // node -> the topmost node of few queries above or at it
-    auto& gained = grouping_.scratch.gained;
-    top.resize(tree_.nodes());
-    gained.assign(tree_.nodes(), 0);
+  /// Measures the path of each query. Keys that it shares with the query before it end above the
+  /// highest of the nodes whose queries begin with it.
+  constexpr void measure_paths(ApartPrices const& apart) {
+    PrefixTree const& tree = tree_;
+    std::span<int const> const places(grouping_.node_begin), begins(grouping_.query_begin);
+    int const most = target_.queries(target_.tiles.wide);
     int const few = static_cast<int>(apart.gain.size()) - 1;
-    for (int const node : tree_.parents_first()) {
-      int const queries = tree_.queries_under(node), parent = tree_.parent(node);
-      top[node] = PrefixTree::no_parent;
-      if (queries == 0 || queries > few) continue;
-      bool const below = parent != PrefixTree::no_parent && top[parent] != PrefixTree::no_parent;
-      top[node] = below ? top[parent] : node;
-      gained[top[node]] += tree_.length(node) * apart.gain[queries];
-    }
-    for (int node = 0; node < tree_.nodes(); ++node) {
-      if (top[node] != node) continue;
-      double lost = apart.item;
-      if (tree_.position(node) > 0) lost += apart.query * tree_.queries_under(node);
-      if (gained[node] <= lost) continue;
-      is_parted_ = true;
-      std::fill_n(above_.begin() + grouping_.node_begin[node], tree_.requests_under(node),
-                  tree_.position(node));
-    }
-  }
-
-  /// Sums what the wide tile adds to pairs of keys and rows, over nodes that fit it.
-  constexpr void count_padding() {
-    added_.assign(queries() + 1, 0);
-    int const step = target_.tiles.wide.row_step, most = target_.queries(target_.tiles.wide);
-    int const added = step - std::gcd(step, target_.group);
-    if (added == 0) return;
-    for (int node = 0; node < tree_.nodes(); ++node) {
-      int const queries = tree_.queries_under(node);
-      if (queries == 0 || queries > most) continue;
-      int const place = grouping_.node_begin[node];
-      if (is_parted_ && tree_.position(node) >= above_[place]) continue;
-      added_[grouping_.query_begin[place] + 1] += static_cast<double>(tree_.length(node)) * added;
-    }
-    double sum = 0;
-    for (double& rows : added_) rows = sum += rows;
-  }
-
-  constexpr void sum_keys() {
-    place_.resize(queries());
-    parted_.assign(queries() + 1, 0);
-    Sums upper_sums(upper, queries()), lower_sums(lower, is_parted_ ? queries() : 0);
-    std::int64_t const group = target_.group;
-    int shared = 0;  // keys that a query shares with the one before it
-    for (int at = 0; at < tree_.requests(); ++at) {
-      int const first = grouping_.query_begin[at], length = grouping_.query_begin[at + 1] - first;
-      int const path = path_[at], above = above_[at];
-      shared = std::min(shared, joint_[at]);
-      for (int query = first; query < first + length; ++query) {
-        int const seen = std::max(0, path - length + 1 + (query - first));
-        place_[query] = at;
-        upper_sums.add(query, above, path == 0 || above > 0, group * std::min(seen, above),
-                       std::min(shared, above));
-        if (is_parted_) {
-          parted_[query + 1] = parted_[query] + (above > 0 && path > above);
-          lower_sums.add(query, path - above, path > above, group * std::max(0, seen - above),
-                         std::max(0, shared - above));
-        }
-        shared = path;
+    int top = PrefixTree::no_parent, top_begin = 0, top_end = 0;  // a topmost node of few queries
+    double gained = 0;                                            // below it
+    std::int64_t all_keys = 0, all_seen = 0;
+    paths_.resize(tree.queries());
+    for (int at = 0; at <= tree.requests(); ++at) {
+      int const begin = begins[at];
+      bool const is_below = begin < top_end;
+      if (!is_below) {
+        if (top != PrefixTree::no_parent) part_at(top, {top_begin, top_end}, gained, apart);
+        top = PrefixTree::no_parent;
+        top_begin = top_end = begin;
+        gained = 0;
       }
+      if (at == tree.requests()) break;
+      auto const [bottom, queries] = tree.request(grouping_.request_order[at]);
+      if (queries == 0) continue;
+      int const keys = tree.path_length(bottom);
+      int shared = keys, unpadded = keys;
+      for (int node = bottom; node != PrefixTree::no_parent && begins[places[node]] == begin;
+           node = tree.parent(node)) {
+        int const queries_under = tree.queries_under(node);
+        shared = tree.position(node);
+        if (queries_under <= most) unpadded = shared;
+        if (queries_under > few) continue;
+        gained += tree.length(node) * apart.gain[queries_under];
+        if (!is_below) top = node, top_end = begin + queries_under;
+      }
+      for (int query = begin, seen = keys - queries; query < begin + queries; ++query) {
+        paths_[query] = {bottom, keys, std::max(0, ++seen), shared, unpadded, keys};
+        shared = unpadded = keys;
+        all_seen += paths_[query].seen;
+      }
+      all_keys += std::int64_t{queries} * keys;
+      if (keys > 0) readers_ += queries;
+    }
+    keys_ = static_cast<double>(all_keys);
+    seen_keys_ = static_cast<double>(all_seen);
+  }
+
+  /// Lets the paths of a subtree's queries be parted above its top, if that gains enough.
+  constexpr void part_at(int top, QueryBlock queries, double gained, ApartPrices const& apart) {
+    int const above = tree_.position(top);
+    double const lost = apart.item + (above > 0 ? apart.query * queries.queries() : 0);
+    if (gained <= lost) return;
+    may_part_ = true;
+    for (int query = queries.begin; query < queries.end; ++query) paths_[query].top = above;
+  }
+
+  /// Sums over queries. Only a query without keys in either part may be joined to others in a part
+  /// in which it has none.
+  constexpr void sum_keys() {
+    int const queries = tree_.queries();
+    int const step = target_.tiles.wide.row_step;
+    double const group = target_.group, added = step - std::gcd(step, target_.group);
+    resize(upper, queries);
+    wide_rows_.resize(queries + 1);
+    double keys = 0, rows = 0;
+    bool joins = false;
+    for (int query = 0; query < queries; ++query) {
+      QueryPath const& path = paths_[query];
+      int const above = above_of(path), shared = std::min(path.shared, above);
+      bool const joined = joins;
+      joins = path.keys == 0 || above > 0;
+      upper.shared[query] = joined && joins ? shared : forced_cut;
+      upper.keys[query + 1] = keys += above - shared;
+      rows += added * std::max(0, above - path.unpadded) + group * std::min(path.seen, above);
+      wide_rows_[query + 1] = rows;
+    }
+    if (is_parted_) sum_lower_keys();
+  }
+
+  constexpr void sum_lower_keys() {
+    int const queries = tree_.queries();
+    resize(lower, queries);
+    parted_.resize(queries + 1);
+    double keys = 0;
+    int parted = 0;
+    bool joins = false;
+    for (int query = 0; query < queries; ++query) {
+      QueryPath const& path = paths_[query];
+      bool const joined = joins;
+      int const shared = std::max(0, path.shared - path.top);
+      joins = path.keys > path.top;
+      lower.shared[query] = joined && joins ? shared : forced_cut;
+      lower.keys[query + 1] = keys += path.keys - path.top - shared;
+      parted_[query + 1] = parted += joins && path.top > 0;
     }
   }
 
-  /// Sums over the queries of a part.
-  class Sums {
-   public:
-    constexpr Sums(PathPart const& part, int queries) {
-      part.shared.resize(queries);
-      part.keys.resize(queries + 1);
-      part.rows.resize(queries + 1);
-      shared_ = part.shared.data();
-      keys_before_ = part.keys.data();
-      rows_before_ = part.rows.data();
-      keys_before_[0] = rows_before_[0] = 0;
-    }
-
-    /// A query with `keys` keys in the part. Only one without keys in either part may be joined to
-    /// others although it has none here.
-    constexpr void add(int query, int keys, bool joins, std::int64_t key_rows, int shared) {
-      shared_[query] = joins && joined_ ? shared : forced_cut;
-      joined_ = joins;
-      keys_before_[query + 1] = static_cast<double>(keys_ += keys - shared);
-      rows_before_[query + 1] = static_cast<double>(rows_ += key_rows);
-    }
-
-   private:
-    int* shared_;
-    double *keys_before_, *rows_before_;
-    bool joined_ = false;
-    std::int64_t keys_ = 0, rows_ = 0;
-  };
+  static constexpr void resize(PathPart const& part, int queries) {
+    part.shared.resize(queries);
+    part.keys.resize(queries + 1);
+  }
 
   PrefixTree const& tree_;
   PlanTarget const& target_;
   Grouping& grouping_;
-  std::vector<int>&joint_, &path_, &above_;  ///< by places of requests in depth-first order
-  std::vector<int>&place_, &parted_;         ///< by queries
-  std::vector<double>& added_;
-  bool is_parted_ = false;
+  std::vector<QueryPath>& paths_;
+  std::vector<int>& parted_;        ///< query -> queries before it with keys in both parts
+  std::vector<double>& wide_rows_;  ///< query -> pairs before it
+  double keys_ = 0, seen_keys_ = 0;
+  int readers_ = 0;
+  bool may_part_ = false, is_parted_ = false;
 };
 
 }  // namespace fasttree

@@ -67,8 +67,9 @@ constexpr void open_group(int query_begin, int query_end, int queries_per_item, 
 constexpr void append_keys(PrefixTree const& tree, int from, int to, int bottom,
                            Grouping& grouping) {
   auto& ranges = grouping.ranges;
-  auto const first = ranges.size();
+  auto const first = static_cast<std::ptrdiff_t>(ranges.size());
   KeyGroup& group = grouping.groups.back();
+  std::int64_t next_slot = -1;  // of the range that was appended last
   auto const alike = [&](KeyRange const& a, KeyRange const& b) {
     int const latest_begin = std::max(a.query_begin, b.query_begin);
     int const earliest_end = std::min(a.query_end, b.query_end);
@@ -76,22 +77,24 @@ constexpr void append_keys(PrefixTree const& tree, int from, int to, int bottom,
            (latest_begin < group.query_begin && earliest_end >= group.query_end);
   };
   for (int node = bottom, position = to; position > from; node = tree.parent(node)) {
+    int const length = tree.length(node);
     position = tree.position(node);
-    if (tree.length(node) == 0 || position >= to) continue;
+    if (length == 0 || position >= to) continue;
     int const query_begin = grouping.query_begin[grouping.node_begin[node]];
-    KeyRange const range{tree.slot_begin(node), tree.length(node), position, query_begin,
+    KeyRange const range{tree.slot_begin(node), length, position, query_begin,
                          query_begin + tree.queries_under(node)};
-    if (ranges.size() > first && range.slot_begin + range.length == ranges.back().slot_begin &&
-        alike(range, ranges.back())) {
+    bool const joins = range.slot_begin + length == next_slot && alike(range, ranges.back());
+    next_slot = range.slot_begin;
+    if (joins) {
       KeyRange& below = ranges.back();
-      below = {range.slot_begin, range.length + below.length, position,
+      below = {range.slot_begin, length + below.length, position,
                std::max(query_begin, below.query_begin),
                std::min(range.query_end, below.query_end)};
     } else {
       ranges.push_back(range);
     }
   }
-  std::reverse(ranges.begin() + static_cast<std::ptrdiff_t>(first), ranges.end());
+  std::reverse(ranges.begin() + first, ranges.end());
   group.range_end = static_cast<int>(ranges.size());
 }
 

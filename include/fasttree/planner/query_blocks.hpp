@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <fasttree/plan/grouping.hpp>
+
 namespace fasttree {
 
 /// Neighbouring queries.
@@ -28,10 +30,8 @@ inline constexpr int forced_cut = -1;
 
 /// Memory of `cut_into_blocks`.
 struct CutScratch {
-  std::vector<double>&
-      with_block;            ///< query -> price of the blocks before it and of one from it on
-  std::vector<int>& last;    ///< query -> where the last of the blocks before it begins
-  std::vector<int>& window;  ///< where the present block may begin, cheapest first
+  std::vector<int>& last;           ///< query -> where the last of the blocks before it begins
+  std::vector<BlockBegin>& window;  ///< where the present block may begin, cheapest first
 };
 
 /// Writes the blocks of least price that have at most `height` queries each.
@@ -44,21 +44,19 @@ struct CutScratch {
 constexpr void cut_into_blocks(std::vector<int> const& shared, int height, CutPrice price,
                                std::vector<int>& blocks, CutScratch const& scratch) {
   int const queries = static_cast<int>(shared.size());
-  auto& [with_block, last, window] = scratch;
-  with_block.resize(queries);
+  auto& [last, window] = scratch;
   last.resize(queries + 1);
   window.resize(queries);
   double least = 0;         // price of the blocks so far
   int front = 0, back = 0;  // of the window
-  for (int begin = 0; begin < queries; ++begin) {
-    if (shared[begin] == forced_cut) front = back;
-    double const with_this = least + price.item + price.key * std::max(shared[begin], 0);
-    while (back > front && with_block[window[back - 1]] > with_this) --back;
-    window[back++] = begin;
-    with_block[begin] = with_this;
-    if (window[front] + height <= begin) ++front;
-    last[begin + 1] = window[front];
-    least = with_block[window[front]];
+  for (int query = 0; query < queries; ++query) {
+    if (shared[query] == forced_cut) front = back;
+    double const with_block = least + price.item + price.key * std::max(shared[query], 0);
+    while (back > front && window[back - 1].price > with_block) --back;
+    window[back++] = {query, with_block};
+    if (window[front].query + height <= query) ++front;
+    last[query + 1] = window[front].query;
+    least = window[front].price;
   }
   blocks.clear();
   for (int end = queries; end > 0; end = last[end]) blocks.push_back(last[end]);

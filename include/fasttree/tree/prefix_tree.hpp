@@ -58,9 +58,8 @@ class PrefixTree {
       : PrefixTree(parents, lengths, requests, layout.room) {
     require(layout.alignment > 0, "PrefixTree", "layout.alignment", "a positive number",
             layout.alignment);
-    slot_begin_.reserve(parents_.size());
     for (int node = 0; node < nodes(); ++node) {
-      slot_begin_.push_back(slots_);
+      nodes_[node].slot_begin = slots_;
       slots_ += round_up<std::int64_t>(length_with_room(node), layout.alignment);
     }
   }
@@ -75,35 +74,36 @@ class PrefixTree {
                        std::span<Request const> requests, std::span<std::int64_t const> slot_begins,
                        int room = 0)
       : PrefixTree(parents, lengths, requests, room) {
-    slot_begin_.assign(slot_begins.begin(), slot_begins.end());
-    validate_slots();
+    place_slots(slot_begins);
   }
 
-  constexpr int nodes() const { return static_cast<int>(parents_.size()); }
+  constexpr int nodes() const { return static_cast<int>(nodes_.size()); }
   constexpr int requests() const { return static_cast<int>(requests_.size()); }
   /// Queries of all requests: rows of the query and output arrays, request after request.
   constexpr int queries() const { return first_query_.back(); }
   /// Key slots that the cache must have: up to the last token, with its room.
   constexpr std::int64_t slots() const { return slots_; }
+  /// Tokens of the nodes to which some query attends.
+  constexpr std::int64_t unique_keys() const { return unique_keys_; }
   /// Free slots behind each node that grows.
   constexpr int room() const { return room_; }
   /// Whether one query alone attends to the node and hangs on it: tokens appended to the node are
   /// that query's alone.
   constexpr bool grows(int node) const {
-    if (queries_under_[node] != 1) return false;
+    if (queries_under(node) != 1) return false;
     auto const on_node = requests_on(node);
     return std::any_of(on_node.begin(), on_node.end(),
                        [&](int request) { return requests_[request].query_length == 1; });
   }
 
-  constexpr int parent(int node) const { return parents_[node]; }
-  constexpr int length(int node) const { return lengths_[node]; }
+  constexpr int parent(int node) const { return nodes_[node].parent; }
+  constexpr int length(int node) const { return nodes_[node].length; }
   /// The logical slot of the node's first key; the others follow.
-  constexpr std::int64_t slot_begin(int node) const { return slot_begin_[node]; }
+  constexpr std::int64_t slot_begin(int node) const { return nodes_[node].slot_begin; }
   /// The position, along the path, of the node's first key: tokens of all nodes above it.
-  constexpr int position(int node) const { return position_[node]; }
+  constexpr int position(int node) const { return nodes_[node].position; }
   /// Tokens of the path that ends with this node.
-  constexpr int path_length(int node) const { return position_[node] + lengths_[node]; }
+  constexpr int path_length(int node) const { return position(node) + length(node); }
   constexpr std::span<int const> children(int node) const {
     return slice(children_, first_child_, node);
   }
@@ -112,8 +112,8 @@ class PrefixTree {
     return slice(requests_by_node_, first_request_, node);
   }
   /// How many requests, and how many queries, hang on this node or below it.
-  constexpr int requests_under(int node) const { return requests_under_[node]; }
-  constexpr int queries_under(int node) const { return queries_under_[node]; }
+  constexpr int requests_under(int node) const { return nodes_[node].requests_under; }
+  constexpr int queries_under(int node) const { return nodes_[node].queries_under; }
   /// All nodes, parents before children.
   constexpr std::span<int const> parents_first() const { return parents_first_; }
 
@@ -126,14 +126,22 @@ class PrefixTree {
   constexpr int first_query(int request) const { return first_query_[request]; }
 
  private:
+  /// What is asked of a node, side by side: planners visit nodes in an order that memory has not.
+  struct Node {
+    int parent, length;
+    int position = 0;
+    int requests_under = 0, queries_under = 0;
+    std::int64_t slot_begin = 0;
+  };
+
   /// All but the slots.
   constexpr PrefixTree(std::span<int const> parents, std::span<int const> lengths,
                        std::span<Request const> requests, int room)
-      : parents_(parents.begin(), parents.end()),
-        lengths_(lengths.begin(), lengths.end()),
-        requests_(requests.begin(), requests.end()),
-        room_(room) {
-    validate();
+      : requests_(requests.begin(), requests.end()), room_(room) {
+    validate(parents, lengths);
+    nodes_.reserve(parents.size());
+    for (std::size_t i = 0; i < parents.size(); ++i)
+      nodes_.push_back({.parent = parents[i], .length = lengths[i]});
     sort_children();
     sort_nodes();
     sort_requests();
@@ -141,7 +149,7 @@ class PrefixTree {
   }
 
   constexpr std::int64_t length_with_room(int node) const {
-    return std::int64_t{1} * lengths_[node] + (room_ > 0 && grows(node) ? room_ : 0);
+    return std::int64_t{1} * length(node) + (room_ > 0 && grows(node) ? room_ : 0);
   }
 
   static constexpr std::span<int const> slice(std::vector<int> const& all,
@@ -149,28 +157,29 @@ class PrefixTree {
     return std::span<int const>(all).subspan(first[i], first[i + 1] - first[i]);
   }
 
-  constexpr void validate() const {
+  constexpr void validate(std::span<int const> parents, std::span<int const> lengths) const {
     constexpr char const* function = "PrefixTree";
-    require(lengths_.size() == parents_.size(), function, "lengths.size()", parents_.size(),
-            lengths_.size());
+    require(lengths.size() == parents.size(), function, "lengths.size()", parents.size(),
+            lengths.size());
     constexpr std::size_t most = std::numeric_limits<int>::max() - 1;
-    require(parents_.size() <= most, function, "parents.size()", "less than 2^31 - 1",
-            parents_.size());
+    require(parents.size() <= most, function, "parents.size()", "less than 2^31 - 1",
+            parents.size());
     require(requests_.size() <= most, function, "requests.size()", "less than 2^31 - 1",
             requests_.size());
+    int const nodes = static_cast<int>(parents.size());
     require(room_ >= 0, function, "room", "0 or more", room_);
-    for (int node = 0; node < nodes(); ++node) {
-      if (parents_[node] < no_parent || parents_[node] >= nodes())
+    for (int node = 0; node < nodes; ++node) {
+      if (parents[node] < no_parent || parents[node] >= nodes)
         fail(function, "parents[" + std::to_string(node) + "]",
-             "-1 or a node below " + std::to_string(nodes()), parents_[node]);
-      if (lengths_[node] < 0)
-        fail(function, "lengths[" + std::to_string(node) + "]", "0 or more", lengths_[node]);
+             "-1 or a node below " + std::to_string(nodes), parents[node]);
+      if (lengths[node] < 0)
+        fail(function, "lengths[" + std::to_string(node) + "]", "0 or more", lengths[node]);
     }
     std::int64_t queries = 0;
     for (int i = 0; i < requests(); ++i) {
-      if (requests_[i].node < 0 || requests_[i].node >= nodes())
+      if (requests_[i].node < 0 || requests_[i].node >= nodes)
         fail(function, "requests[" + std::to_string(i) + "].node",
-             "a node below " + std::to_string(nodes()), requests_[i].node);
+             "a node below " + std::to_string(nodes), requests_[i].node);
       if (requests_[i].query_length < 0)
         fail(function, "requests[" + std::to_string(i) + "].query_length", "0 or more",
              requests_[i].query_length);
@@ -181,24 +190,24 @@ class PrefixTree {
   }
 
   constexpr void sort_children() {
-    first_child_.assign(parents_.size() + 1, 0);
-    for (int const parent : parents_)
-      if (parent != no_parent) ++first_child_[parent + 1];
+    first_child_.assign(nodes_.size() + 1, 0);
+    for (Node const& node : nodes_)
+      if (node.parent != no_parent) ++first_child_[node.parent + 1];
     for (std::size_t i = 1; i < first_child_.size(); ++i) first_child_[i] += first_child_[i - 1];
     children_.resize(first_child_.back());
     std::vector<int> next(first_child_.begin(), first_child_.end() - 1);
     for (int node = 0; node < nodes(); ++node)
-      if (parents_[node] != no_parent) children_[next[parents_[node]]++] = node;
+      if (parent(node) != no_parent) children_[next[parent(node)]++] = node;
   }
 
   constexpr void sort_nodes() {
-    parents_first_.reserve(parents_.size());
+    parents_first_.reserve(nodes_.size());
     for (int node = 0; node < nodes(); ++node)
-      if (parents_[node] == no_parent) parents_first_.push_back(node);
+      if (parent(node) == no_parent) parents_first_.push_back(node);
     for (std::size_t i = 0; i < parents_first_.size(); ++i)
       for (int const child : children(parents_first_[i])) parents_first_.push_back(child);
-    if (parents_first_.size() == parents_.size()) return;
-    std::vector<bool> reached(parents_.size(), false);
+    if (parents_first_.size() == nodes_.size()) return;
+    std::vector<bool> reached(nodes_.size(), false);
     for (int const node : parents_first_) reached[node] = true;
     int lost = 0;
     while (reached[lost]) ++lost;
@@ -206,54 +215,54 @@ class PrefixTree {
   }
 
   constexpr void place_keys() {
-    position_.assign(parents_.size(), 0);
     for (int const node : parents_first_) {
-      if (parents_[node] != no_parent) position_[node] = path_length(parents_[node]);
-      if (position_[node] > std::numeric_limits<int>::max() - length_with_room(node))
+      if (parent(node) != no_parent) nodes_[node].position = path_length(parent(node));
+      if (position(node) > std::numeric_limits<int>::max() - length_with_room(node))
         fail("PrefixTree", "lengths", "paths of less than 2^31 tokens",
              "a longer one down to node " + std::to_string(node));
+      if (queries_under(node) > 0) unique_keys_ += length(node);
     }
   }
 
-  /// Refuses slots that overlap, and finds the last one.
-  constexpr void validate_slots() {
+  /// Takes the first slot of each node, refuses slots that overlap, and finds the last one.
+  constexpr void place_slots(std::span<std::int64_t const> slot_begins) {
     constexpr char const* function = "PrefixTree";
-    require(slot_begin_.size() == parents_.size(), function, "slot_begins.size()", parents_.size(),
-            slot_begin_.size());
+    require(slot_begins.size() == nodes_.size(), function, "slot_begins.size()", nodes_.size(),
+            slot_begins.size());
     std::vector<int> by_slot;
     for (int node = 0; node < nodes(); ++node) {
       std::int64_t const most = std::numeric_limits<std::int64_t>::max() - length_with_room(node);
-      if (slot_begin_[node] < 0 || slot_begin_[node] > most)
+      if (slot_begins[node] < 0 || slot_begins[node] > most)
         fail(function, "slot_begins[" + std::to_string(node) + "]", "from 0 to less than 2^63",
-             slot_begin_[node]);
+             slot_begins[node]);
+      nodes_[node].slot_begin = slot_begins[node];
       if (length_with_room(node) > 0) by_slot.push_back(node);
     }
     std::sort(by_slot.begin(), by_slot.end(),
-              [&](int a, int b) { return slot_begin_[a] < slot_begin_[b]; });
+              [&](int a, int b) { return slot_begins[a] < slot_begins[b]; });
     for (int const node : by_slot) {
-      if (slot_begin_[node] < slots_)
+      if (slot_begins[node] < slots_)
         fail(function, "slot_begins[" + std::to_string(node) + "]",
-             "slots of its own, from " + std::to_string(slots_) + " on", slot_begin_[node]);
-      slots_ = slot_begin_[node] + length_with_room(node);
+             "slots of its own, from " + std::to_string(slots_) + " on", slot_begins[node]);
+      slots_ = slot_begins[node] + length_with_room(node);
     }
   }
 
   constexpr void sort_requests() {
     first_query_.assign(1, 0);
     first_query_.reserve(requests_.size() + 1);
-    first_request_.assign(parents_.size() + 1, 0);
-    queries_under_.assign(parents_.size(), 0);
+    first_request_.assign(nodes_.size() + 1, 0);
     for (Request const& request : requests_) {
       first_query_.push_back(first_query_.back() + request.query_length);
       ++first_request_[request.node + 1];
-      queries_under_[request.node] += request.query_length;
+      ++nodes_[request.node].requests_under;
+      nodes_[request.node].queries_under += request.query_length;
     }
-    requests_under_.assign(first_request_.begin() + 1, first_request_.end());
-    for (std::size_t i = parents_first_.size(); i-- > 0;) {
-      int const node = parents_first_[i];
-      if (parents_[node] == no_parent) continue;
-      requests_under_[parents_[node]] += requests_under_[node];
-      queries_under_[parents_[node]] += queries_under_[node];
+    for (int i = nodes(); i-- > 0;) {
+      Node const& node = nodes_[parents_first_[i]];
+      if (node.parent == no_parent) continue;
+      nodes_[node.parent].requests_under += node.requests_under;
+      nodes_[node.parent].queries_under += node.queries_under;
     }
     for (std::size_t i = 1; i < first_request_.size(); ++i)
       first_request_[i] += first_request_[i - 1];
@@ -264,14 +273,12 @@ class PrefixTree {
         *this, [](int) { return false; }, depth_first_, first_places_);
   }
 
-  std::vector<int> parents_, lengths_;
+  std::vector<Node> nodes_;
   std::vector<Request> requests_;
   std::vector<int> first_child_, children_, parents_first_;
-  std::vector<std::int64_t> slot_begin_;
-  std::int64_t slots_ = 0;
+  std::int64_t slots_ = 0, unique_keys_ = 0;
   int room_ = 0;
-  std::vector<int> position_;
-  std::vector<int> first_query_, first_request_, requests_by_node_, requests_under_, queries_under_;
+  std::vector<int> first_query_, first_request_, requests_by_node_;
   std::vector<int> depth_first_, first_places_;
 };
 

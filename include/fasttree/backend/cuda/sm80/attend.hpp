@@ -173,7 +173,7 @@ class Attend {
       int const* const visible = memory.tasks[task].visible;
       if constexpr (sm90::has_wgmma()) {
         if (int const row_warps = memory.tasks[task].task.row_warps;
-            record.together > 0 && row_warps > 1) {
+            record.together > 0 && row_warps >= 4) {
           int const first_key = warp / row_warps * 64;
           int const last_key = record.together * Record::part_keys;
           if (Warps == 8 && last_key > 64 && row_warps == Warps) {

@@ -21,8 +21,8 @@ struct Block {
   static constexpr int tile_rows = warp_rows * Warps;
 };
 
-/// Wide: each warp has 16 rows and reads all keys; of up to 64 rows, half of them where there are
-/// eight. Narrow: 16 rows in all, each warp reads 16 keys of a tile.
+/// Wide: each warp has 16 rows and reads all keys; where rows are few, several warps have the same
+/// and share the keys. Narrow: 16 rows in all, each warp reads 16 keys of a tile.
 template <int Warps>
 inline constexpr TilePolicy wide_tile{.query_rows = Block<Warps>::tile_rows,
                                       .key_rows = Block<Warps>::tile_keys,

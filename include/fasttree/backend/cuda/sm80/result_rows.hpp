@@ -178,8 +178,7 @@ struct ResultRows {
     } else if (exists) {
       FASTTREE_UNROLL
       for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
-      for (int e = 0; e < 2; ++e)
-        to[(8 * i + 2 * thread + e) * stride] = static_cast<T>(element(i, e));
+      for (int e = 0; e < 2; ++e) store(to + (8 * i + 2 * thread + e) * stride, element(i, e));
     }
   }
 

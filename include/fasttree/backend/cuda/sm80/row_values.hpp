@@ -9,6 +9,13 @@
 
 namespace fasttree::cuda::sm80 {
 
+/// Writes an element, rounded to nearest even.
+__device__ __forceinline__ void store(float* to, float value) { *to = value; }
+template <class T>
+__device__ __forceinline__ void store(T* to, float value) {
+  to->bits = static_cast<std::uint16_t>(pack<operand<T>>(value, 0.f));
+}
+
 /// `Dim` values: of every 128, thread t of the warp has those of columns 4 t to 4 t + 3.
 template <int Dim>
 struct RowValues {
@@ -49,7 +56,7 @@ struct RowValues {
         store_four(to + column(p), of[p]);
       } else {
         FASTTREE_UNROLL
-        for (int e = 0; e < 4; ++e) to[(column(p) + e) * stride] = static_cast<T>(of[p][e]);
+        for (int e = 0; e < 4; ++e) sm80::store(to + (column(p) + e) * stride, of[p][e]);
       }
     }
   }

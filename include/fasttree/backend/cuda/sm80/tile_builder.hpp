@@ -164,7 +164,7 @@ class TileBuilder {
     task_.first_row = of_head % row_blocks_ * tile_rows;
     int const queries = task_.item.query_end - task_.item.query_begin;
     task_.rows = min(queries * group_ - task_.first_row, tile_rows);
-    row_shift_ = queries <= narrow_queries_ ? 0 : task_.rows <= 64 ? 2 : 3;
+    row_shift_ = queries <= narrow_queries_ ? 0 : task_.rows <= 32 ? 1 : task_.rows <= 64 ? 2 : 3;
     task_.row_warps = 1 << row_shift_;
     range_ = task_.item.range_begin;
     return true;

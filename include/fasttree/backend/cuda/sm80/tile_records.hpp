@@ -18,7 +18,7 @@ struct Task {
   int kv_head;
   int first_row;  ///< of the item's rows
   int rows;
-  int row_warps;  ///< warps of different rows: all of the block's; 4, 64 rows; or 1
+  int row_warps;  ///< warps of different rows: 1, 2, 4 or 8
 
   /// Of the item's, counted from the first of its queries: which query, and which head, a row is.
   __device__ int query_of(int row, int group) const { return (first_row + row) / group; }

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks with an NVIDIA GPU each, started by mpirun: how long it takes to combine partial results (32
+// heads of 128 floats for each query), beside NCCL's collectives; and a step of decoding with a long
+// context, beside one GPU and beside a ring that passes keys and values on. Every point is checked
+// before it is timed and afterwards, on all ranks; times are of CUDA graphs, the largest of any
+// rank's median.
+//     mpirun -np 2 bench_cuda_ranks --out FILE [--only TEXT] [--repetitions N] [--commit TEXT]
+// Exit status: 0; 1 where a point failed; 2 for arguments that cannot be.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include <fasttree/comm/nccl_communicator.hpp>
+#include <fasttree/distributed_attention.hpp>
+#include "cuda/rank_rivals.hpp"
+#include "cuda/results_file.hpp"
+#include "cuda/timing.hpp"
+#include "support/forests.hpp"
+
+namespace fasttree::bench {
+namespace {
+
+constexpr int query_heads = 32, kv_heads = 8;
+using Shape = AttentionShape<half, head_dim>;
+using Call = std::function<void()>;
+
+void meet() { MPI_Barrier(MPI_COMM_WORLD); }
+
+double largest_of_all(double mine) {
+  double largest = 0;
+  MPI_Allreduce(&mine, &largest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return largest;
+}
+
+/// In microseconds: of one call among many in a graph, and of a graph of one after another.
+struct RankTimes {
+  double among_many, alone;
+};
+
+class RankStopwatch {
+ public:
+  RankStopwatch(Space const& space, NcclCommunicator& communicator)
+      : space_(space), communicator_(communicator) {
+    for (cudaEvent_t& event : events_) cuda::check(cudaEventCreate(&event), "bench", "event");
+  }
+  ~RankStopwatch() {
+    for (cudaEvent_t const event : events_) cudaEventDestroy(event);
+  }
+  RankStopwatch(RankStopwatch const&) = delete;
+  RankStopwatch& operator=(RankStopwatch const&) = delete;
+
+  /// Collective.
+  RankTimes times(Call const& call, int many, int repetitions) const {
+    call();
+    communicator_.wait(space_);
+    CapturedGraph const one(space_, call);
+    CapturedGraph const several(space_, [&] {
+      for (int i = 0; i < many; ++i) call();
+    });
+    double const all = median(one, several, repetitions);
+    return {largest_of_all(all) / many, largest_of_all(median(one, one, repetitions))};
+  }
+
+ private:
+  /// Of `graph`, after `first`, by which ranks begin together.
+  double median(CapturedGraph const& first, CapturedGraph const& graph, int repetitions) const {
+    std::vector<double> all;
+    for (int i = 0; i < repetitions + 3; ++i) {
+      meet();
+      hold<<<1, 1, 0, space_.cuda_stream()>>>(100'000);
+      first.launch(space_);
+      cudaEventRecord(events_[0], space_.cuda_stream());
+      graph.launch(space_);
+      cudaEventRecord(events_[1], space_.cuda_stream());
+      communicator_.wait(space_);
+      float milliseconds = 0;
+      cuda::check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "bench",
+                  "cudaEventElapsedTime");
+      if (i >= 3) all.push_back(1e3 * milliseconds);
+    }
+    return times_of(all).median;
+  }
+
+  Space space_;
+  NcclCommunicator& communicator_;
+  cudaEvent_t events_[2] = {};
+};
+
+/// Records of all ranks by formula, and what merging them comes to.
+class Records {
+ public:
+  static constexpr int width = head_dim + 1;
+
+  Records(Space const& space, int queries, int rank, int ranks)
+      : space_(space),
+        queries_(queries),
+        ranks_(ranks),
+        own_(Kokkos::view_alloc(Kokkos::WithoutInitializing, "bench::records"), floats()),
+        output_("bench::output", queries, query_heads, head_dim) {
+    auto const mirror = Kokkos::create_mirror_view(own_);
+    for (std::int64_t row = 0; row < queries_ * query_heads; ++row)
+      for (int i = 0; i < width; ++i) mirror(row * width + i) = value(rank, row, i);
+    Kokkos::deep_copy(own_, mirror);
+    for (std::int64_t row = 0; row < queries_ * query_heads; ++row) {
+      double sum = 0;
+      std::vector<double> merged(head_dim);
+      for (int of = 0; of < ranks_; ++of) {
+        double const weight = std::exp(static_cast<double>(value(of, row, head_dim)));
+        sum += weight;
+        for (int i = 0; i < head_dim; ++i) merged[i] += weight * value(of, row, i);
+      }
+      for (double const x : merged) expected_.push_back(x / sum);
+    }
+  }
+
+  std::int64_t floats() const { return queries_ * query_heads * width; }
+  Kokkos::View<float***, Kokkos::LayoutRight, Space> const& output() const { return output_; }
+
+  void put(float* to) const {
+    cuda::check(cudaMemcpyAsync(to, own_.data(), floats() * sizeof(float), cudaMemcpyDeviceToDevice,
+                                space_.cuda_stream()),
+                "bench", "cudaMemcpyAsync");
+    Kokkos::deep_copy(space_, output_, std::nanf(""));
+  }
+
+  /// The largest error of the heads [begin, end); outputs are of magnitude 1.
+  double error(int begin, int end) const {
+    auto const found = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), output_);
+    double worst = 0;
+    for (int query = 0; query < queries_; ++query)
+      for (int head = begin; head < end; ++head)
+        for (int i = 0; i < head_dim; ++i) {
+          double const exact = expected_[(head * queries_ + query) * head_dim + i];
+          double const error = std::abs(found(query, head, i) - exact);
+          worst = error <= worst ? worst : error;  // nan too
+          if (error != error) return error;
+        }
+    return worst;
+  }
+
+ private:
+  /// Between -1 and 1; log-sum-exps between -4 and 4.
+  static float value(int rank, std::int64_t row, int i) {
+    auto bits = static_cast<std::uint32_t>((row * width + i) * 8 + rank) * 2654435761u;
+    bits = (bits ^ (bits >> 15)) * 2246822519u;
+    float const unit = static_cast<float>(bits >> 8) * 0x1p-23f - 1;
+    return i == head_dim ? 4 * unit : unit;
+  }
+
+  Space space_;
+  std::int64_t queries_;
+  int ranks_;
+  Kokkos::View<float*, Space> own_;
+  Kokkos::View<float***, Kokkos::LayoutRight, Space> output_;
+  std::vector<double> expected_;
+};
+
+class Benchmark {
+ public:
+  Benchmark(Space const& space, Options const& options, NcclCommunicator& communicator,
+            RawNccl const& nccl)
+      : space_(space),
+        options_(options),
+        communicator_(communicator),
+        nccl_(nccl),
+        stopwatch_(space, communicator) {}
+
+  bool run() {
+    for (int const queries : {1, 8, 64, 512}) combine(queries);
+    for (int const tokens : {32'768, 131'072, 524'288, 1'280'000}) decode(tokens);
+    if (nccl_.rank == 0) write();
+    return right_;
+  }
+
+ private:
+  bool wanted(std::string const& name) const {
+    return name.find(options_.only) != std::string::npos;
+  }
+
+  void report(std::vector<std::string>& points, Fields const& fields) {
+    points.push_back(fields.text());
+    if (nccl_.rank == 0) std::fprintf(stderr, "%s\n", fields.text().c_str());
+  }
+
+  // Combining -----------------------------------------------------------------------------------
+
+  /// Of calls that combine what lies at `records`: checked, timed, checked. `alone` is the
+  /// communication without the kernels, or empty.
+  void combine_point(Records const& given, std::string const& name, float* records,
+                     Call const& call, Call const& alone, bool scattered) {
+    int const heads = query_heads / nccl_.ranks, rank = nccl_.rank;
+    auto const error_of_call = [&] {
+      given.put(records);
+      call();
+      communicator_.wait(space_);
+      double const mine =
+          scattered ? given.error(heads * rank, heads * (rank + 1)) : given.error(0, query_heads);
+      return mine == mine ? largest_of_all(mine) : largest_of_all(1e30);
+    };
+    double const error = error_of_call();
+    auto const queries = static_cast<double>(given.output().extent(0));
+    Fields fields;
+    fields.add("algorithm", name).add("queries", queries).add("error", error);
+    bool right = error <= tolerance_of_outputs;
+    if (right) {
+      RankTimes const times = stopwatch_.times(call, 20, options_.repetitions);
+      fields.add("time_us", times.among_many).add("alone_us", times.alone);
+      if (alone)
+        fields.add("communication_us",
+                   stopwatch_.times(alone, 20, options_.repetitions).among_many);
+      right = error_of_call() <= tolerance_of_outputs;
+    }
+    right_ = right_ && right;
+    report(combine_, fields.add("right", right));
+  }
+
+  void combine(int queries) {
+    std::string const kind = "combine/" + std::to_string(queries);
+    Records const given(space_, queries, nccl_.rank, nccl_.ranks);
+    Results<float, LogBase::e> const results{strided<Space, 3>(given.output()), {}};
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+      std::string const of = std::string("fasttree ") + name(algorithm);
+      if (!wanted(kind + "/" + of)) continue;
+      auto reduction =
+          plan_reduction(space_, communicator_, queries, query_heads, head_dim, algorithm);
+      combine_point(
+          given, of, reduction.outputs(queries).data(),
+          [&] { reduce_shards(space_, communicator_, reduction, queries, results); }, {}, false);
+    }
+    Kokkos::View<float*, Space> const records("bench::records", given.floats());
+    CombineRivals const rivals(space_, nccl_, records.data(), given.output());
+    auto const rival = [&](std::string const& of, void (CombineRivals::*call)(bool) const,
+                           bool scattered) {
+      if (!wanted(kind + "/" + of)) return;
+      combine_point(
+          given, of, records.data(), [&] { (rivals.*call)(true); }, [&] { (rivals.*call)(false); },
+          scattered);
+    };
+    rival("NCCL three all-reduces", &CombineRivals::three_all_reduces, false);
+    rival("NCCL maximum, packed sum", &CombineRivals::max_then_sum, false);
+    rival("NCCL all-gather", &CombineRivals::all_gather, false);
+    rival("NCCL all-to-all, scattered", &CombineRivals::all_to_all, true);
+  }
+
+  // Decoding ------------------------------------------------------------------------------------
+
+  void decode_point(int tokens, std::string const& name, Arrays const& arrays,
+                    Reference const& reference, Call const& call) {
+    auto const error_of_call = [&] {
+      arrays.poison_outputs(space_);
+      call();
+      communicator_.wait(space_);
+      Check const found = reference.check(space_);
+      return largest_of_all(found.passed() ? found.worst : 1e30);
+    };
+    double const error = error_of_call();
+    Fields fields;
+    fields.add("way", name).add("tokens", tokens).add("error", error);
+    bool right = error <= tolerance;
+    if (right) {
+      RankTimes const times = stopwatch_.times(call, 5, options_.repetitions);
+      fields.add("time_us", times.among_many).add("alone_us", times.alone);
+      right = error_of_call() <= tolerance;
+    }
+    right_ = right_ && right;
+    report(decode_, fields.add("right", right));
+  }
+
+  void decode(int tokens) {
+    std::string const kind = "decode/" + std::to_string(tokens);
+    if (!wanted(kind)) return;
+    PrefixTree const tree = test::level_forest({1}, {tokens}).tree();
+    Shape const shape{.query_heads = query_heads, .kv_heads = kv_heads};
+    // All ranks hold all, and use what is theirs: the same numbers, without a copy.
+    Arrays const arrays(space_, tokens, 1, query_heads, kv_heads);
+    Reference const reference(space_, tree, arrays);
+    auto const whole = make_contiguous_cache(space_, arrays.keys(), arrays.values());
+    auto const plan = make_plan(space_, tree, shape);
+    auto const workspace = make_workspace(space_, plan);
+    decode_point(tokens, "one GPU", arrays, reference, [&] {
+      tree_attention(space_, plan, arrays.queries(), whole, arrays.outputs(), workspace);
+    });
+
+    ContiguousShards const policy;
+    ShardOf const me{nccl_.rank, nccl_.ranks};
+    PrefixTree const shard = shard_tree(tree, policy, me);
+    int const length = shard.length(0);
+    std::int64_t const first = std::int64_t{1} * policy.token(tree, 0, me, 0) * kv_heads * head_dim;
+    HeldShard const held{Arrays::View(arrays.keys().data() + first, length, kv_heads, head_dim),
+                         Arrays::View(arrays.values().data() + first, length, kv_heads, head_dim)};
+    auto const cache = make_contiguous_cache(space_, held.keys, held.values);
+    for (auto const algorithm : {ReductionAlgorithm::one_shot, ReductionAlgorithm::tree,
+                                 ReductionAlgorithm::ring, ReductionAlgorithm::three_all_reduces}) {
+      auto over_ranks = make_distributed_plan(space_, communicator_, shard, shape, algorithm);
+      auto const space_for_it = make_workspace(space_, over_ranks.attention);
+      decode_point(tokens, std::string("fasttree ") + name(algorithm), arrays, reference, [&] {
+        distributed_attention(space_, communicator_, over_ranks, arrays.queries(), cache,
+                              arrays.outputs(), space_for_it);
+      });
+    }
+    if (tokens % nccl_.ranks != 0) return;
+    auto const local = make_plan(space_, shard, shape);
+    KeyValueRing const ring(space_, nccl_, local, held, arrays.queries(), arrays.outputs());
+    decode_point(tokens, "ring of keys and values", arrays, reference, [&] { ring(); });
+  }
+
+  void write() const {
+    int version = 0;
+    ncclGetVersion(&version);
+    auto const list = [](std::vector<std::string> const& points) {
+      std::string text;
+      for (std::size_t i = 0; i < points.size(); ++i)
+        text += (i > 0 ? ",\n  {" : "\n  {") + points[i] + "}";
+      return "[" + text + "\n ]";
+    };
+    std::string const text = "{\n \"context\": {" + context_json(space_, options_) + ", " +
+                             Fields()
+                                 .add("ranks", nccl_.ranks)
+                                 .add("nccl", version)
+                                 .add("query_heads", query_heads)
+                                 .add("kv_heads", kv_heads)
+                                 .add("combine_tolerance", tolerance_of_outputs)
+                                 .text() +
+                             "},\n \"combine\": " + list(combine_) +
+                             ",\n \"decode\": " + list(decode_) + "\n}\n";
+    std::FILE* const file = std::fopen(options_.out.c_str(), "w");
+    bool written = file != nullptr;
+    if (written) {
+      written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+      written = std::fclose(file) == 0 && written;
+    }
+    if (!written) throw std::runtime_error("\"" + options_.out + "\" cannot be written");
+  }
+
+  /// Outputs are sums of weights times at most 1, in float.
+  static constexpr double tolerance_of_outputs = 16 * 0x1p-24;
+
+  Space space_;
+  Options const& options_;
+  NcclCommunicator& communicator_;
+  RawNccl const& nccl_;
+  RankStopwatch stopwatch_;
+  std::vector<std::string> combine_, decode_;
+  bool right_ = true;
+};
+
+int run(int argc, char** argv) {
+  Options const options = parse_options(argc, argv);
+  Kokkos::ScopeGuard const kokkos(argc, argv);
+  cudaStream_t stream;  // the default stream cannot be captured
+  cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "bench::main",
+              "cudaStreamCreate");
+  Space const space(stream);
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  ncclUniqueId ids[2]{};
+  if (rank == 0)
+    for (ncclUniqueId& id : ids) id = make_nccl_id();
+  MPI_Bcast(ids, sizeof(ids), MPI_BYTE, 0, MPI_COMM_WORLD);
+  NcclCommunicator communicator(space, ids[0], rank, ranks, std::chrono::seconds(10));
+  RawNccl const nccl(ids[1], rank, ranks);
+  return Benchmark(space, options, communicator, nccl).run() ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace fasttree::bench
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int result = EXIT_FAILURE;
+  try {
+    result = fasttree::bench::run(argc, argv);
+  } catch (fasttree::bench::BadArguments const& error) {
+    std::fprintf(stderr, "bench_cuda_ranks: %s\n", error.what());
+    result = 2;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "bench_cuda_ranks: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);  // MPI_Finalize would wait for the others
+  }
+  MPI_Finalize();
+  return result;
+}

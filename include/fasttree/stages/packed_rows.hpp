@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Rows of floats as they are sent with a payload of 16 bits: outputs first, two in the place of a
+// float, then what stays a float. Rows take the rounded outputs before they are merged anywhere, so
+// that all ranks merge the same; sums and merges are those of floats.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <fasttree/comm/reduction_schedule.hpp>
+#include <fasttree/core/element.hpp>
+#include <fasttree/stages/record_kernels.hpp>
+
+namespace fasttree::detail {
+
+/// Of each row so many floats, of which the first are outputs; how many there are in a packed row.
+struct PackedShape {
+  int width = 0, outputs = 0;
+
+  KOKKOS_INLINE_FUNCTION constexpr int packed_outputs() const { return (outputs + 1) / 2; }
+  KOKKOS_INLINE_FUNCTION constexpr int packed_width() const {
+    return packed_outputs() + width - outputs;
+  }
+};
+
+/// Rounds the outputs of rows to 16 bits, and packs the rows.
+template <class Stored>
+struct PackRows {
+  PackedShape shape;
+  float *rows, *packed;
+
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION void operator()(Team const& team, std::int64_t row) const {
+    float* const from = rows + row * shape.width;
+    float* const to = packed + row * shape.packed_width();
+    auto* const outputs = reinterpret_cast<Stored*>(to);
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, shape.outputs), [&](int i) {
+      outputs[i] = Stored(from[i]);
+      from[i] = static_cast<float>(outputs[i]);
+    });
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, shape.width - shape.outputs),
+                         [&](int i) { to[shape.packed_outputs() + i] = from[shape.outputs + i]; });
+  }
+};
+
+template <class Stored>
+struct UnpackRows {
+  PackedShape shape;
+  float const* packed;
+  float* rows;
+
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION void operator()(Team const& team, std::int64_t row) const {
+    float const* const from = packed + row * shape.packed_width();
+    float* const to = rows + row * shape.width;
+    auto const* const outputs = reinterpret_cast<Stored const*>(from);
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, shape.outputs),
+                         [&](int i) { to[i] = static_cast<float>(outputs[i]); });
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, shape.width - shape.outputs),
+                         [&](int i) { to[shape.outputs + i] = from[shape.packed_outputs() + i]; });
+  }
+};
+
+/// Packed rows beside a rank's own, and what arrives, unpacked: slots of rows of floats.
+template <class Space>
+class PackedRows {
+ public:
+  PackedRows() = default;  ///< for a payload of floats
+  PackedRows(Space const& space, Payload payload, PackedShape const& shape, std::int64_t rows,
+             int slots, std::int64_t slot_rows)
+      : payload_(payload), shape_(shape), slot_floats_(slot_rows * shape.width) {
+    using Kokkos::view_alloc;
+    using Kokkos::WithoutInitializing;
+    packed_ = Kokkos::View<float*, Space>(
+        view_alloc(space, WithoutInitializing, "fasttree::reduce_shards::packed"),
+        rows * shape.packed_width());
+    unpacked_ = Kokkos::View<float*, Space>(
+        view_alloc(space, WithoutInitializing, "fasttree::reduce_shards::unpacked"),
+        slots * slot_floats_);
+    slots_ = Kokkos::View<SlotRows*, Space>(
+        view_alloc(space, WithoutInitializing, "fasttree::reduce_shards::unpacked_slots"), slots);
+    auto const mirror = Kokkos::create_mirror_view(slots_);
+    for (int i = 0; i < slots; ++i) mirror(i).data = slot(i);
+    Kokkos::deep_copy(space, slots_, mirror);
+    space.fence();
+  }
+
+  bool are_used() const { return payload_ != Payload::fp32; }
+  int width() const { return shape_.packed_width(); }
+  float* data() const { return packed_.data(); }
+  std::int64_t size() const { return static_cast<std::int64_t>(packed_.size()); }
+  float* slot(int i) const { return unpacked_.data() + i * slot_floats_; }
+  SlotRows const* slots() const { return slots_.data(); }  ///< where kernels read them
+
+  /// Packs those of the rank's own rows that it sends in a round, or merges.
+  void pack(Space const& space, ScheduledRound const& round, ReductionSchedule const& schedule,
+            ReducedRows const& rows, float* own) const {
+    int last = -1;
+    auto const pack_part = [&](int part) {
+      if (std::exchange(last, part) == part) return;
+      RowRange const range = schedule.part(part, rows);
+      with_stored([&](auto stored) {
+        for_each_row("fasttree::reduce_shards::pack", space, range,
+                     PackRows<decltype(stored)>{shape_, own, packed_.data()});
+      });
+    };
+    for (ScheduledMessage const& to : round.sends) pack_part(to.part);
+    if (!round.merges.empty()) pack_part(round.receives[0].part);
+  }
+
+  void unpack(Space const& space, float const* packed, float* into, std::int64_t rows) const {
+    with_stored([&](auto stored) {
+      for_each_row("fasttree::reduce_shards::unpack", space, {0, rows},
+                   UnpackRows<decltype(stored)>{shape_, packed, into});
+    });
+  }
+
+ private:
+  template <class Body>
+  void with_stored(Body const& body) const {
+    if (payload_ == Payload::fp16)
+      body(half());
+    else
+      body(bfloat16());
+  }
+
+  Payload payload_ = Payload::fp32;
+  PackedShape shape_;
+  std::int64_t slot_floats_ = 0;
+  Kokkos::View<float*, Space> packed_, unpacked_;
+  Kokkos::View<SlotRows*, Space> slots_;
+};
+
+}  // namespace fasttree::detail

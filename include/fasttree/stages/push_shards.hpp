@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A reduction of one exchange in one kernel: each rank stores its records into the memory of all
+// others (comm/pushed_rows.hpp), and merges each row, in the order of the schedule `one_shot`, when
+// those of all ranks are there. The same bits as by messages.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <fasttree/comm/pushed_rows.hpp>
+#include <fasttree/stages/record_kernels.hpp>
+
+namespace fasttree::detail {
+
+template <class Output, LogBase Base>
+struct MergePushedRows {
+  PushedRows pushed;
+  std::int64_t rows;
+  float const* records;
+  ScheduledMerge const* merges;
+  int count;
+  WriteRecord<Output, Base> write;
+
+  KOKKOS_INLINE_FUNCTION static std::size_t scratch_bytes(PushedRows const& pushed) {
+    return sizeof(float) * pushed.ranks * pushed.shape.width;
+  }
+
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION void operator()(Team const& team) const {
+    std::uint32_t const epoch = pushed.begin(team);
+    if (epoch == 0) return;
+    int const width = pushed.shape.width;
+    // All rows are on their way before the first is waited for.
+    pushed.each_row(team, rows, [&](std::int64_t row) {
+      pushed.send(team, epoch, row, records + row * width);
+    });
+    auto* const of_ranks = static_cast<float*>(
+        team.thread_scratch(0).get_shmem(static_cast<std::ptrdiff_t>(scratch_bytes(pushed))));
+    auto const at = [&](int place) {
+      return of_ranks + (place == ScheduledMerge::own ? pushed.rank : place) * width;
+    };
+    pushed.each_row(team, rows, [&](std::int64_t row) {
+      float* const own = at(ScheduledMerge::own);
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, width),
+                           [&](int i) { own[i] = records[row * width + i]; });
+      for (int i = 1; i < pushed.ranks; ++i) {
+        int const from = (pushed.rank + i) % pushed.ranks;
+        pushed.receive(team, epoch, from, row, at(from));
+      }
+      merge_places(team, merges, count, at, width, MergeRecords{});
+      write(team, row, own);
+    });
+    pushed.end(team, epoch);
+  }
+};
+
+/// Enqueues it: this kernel and nothing else.
+template <class Space, class Output, LogBase Base>
+void push_shards(Space const& space, PushedRows const& pushed, std::int64_t rows,
+                 float const* records, ScheduledMerge const* merges, int count,
+                 WriteRecord<Output, Base> const& write) {
+  using Kernel = MergePushedRows<Output, Base>;
+  using Bounds = Kokkos::LaunchBounds<PushedRows::most_threads * PushedRows::lanes, 1>;
+  Kokkos::TeamPolicy<Space, Bounds> policy(space, pushed.teams, pushed.threads, PushedRows::lanes);
+  policy.set_scratch_size(0, Kokkos::PerThread(static_cast<int>(Kernel::scratch_bytes(pushed))));
+  Kokkos::parallel_for("fasttree::push_shards::merge", policy,
+                       Kernel{pushed, rows, records, merges, count, write});
+}
+
+}  // namespace fasttree::detail
