@@ -10,8 +10,6 @@
 
 #include <cstdint>
 
-#include <fasttree/core/kokkos.hpp>
-
 namespace fasttree::cuda::sm80 {
 
 /// What the 16 bits of an operand are.
@@ -93,10 +91,10 @@ __device__ __forceinline__ void load_transposed(std::uint32_t (&matrices)[4], st
 /// Exchanges words among the four threads of a row: the c-th of thread t becomes the t-th of thread
 /// c. Called by all threads of a warp.
 __device__ __forceinline__ void transpose(std::uint32_t (&words)[4]) {
-  FASTTREE_UNROLL
+#pragma unroll
   for (int distance = 1; distance <= 2; distance *= 2) {
     bool const upper = (threadIdx.x & distance) != 0;
-    FASTTREE_UNROLL
+#pragma unroll
     for (int i = 0; i < 2; ++i) {
       std::uint32_t& low = words[i * (3 - distance)];
       std::uint32_t& high = words[i * (3 - distance) + distance];
