@@ -15,15 +15,15 @@ template <int Warps>
 inline constexpr int h200_slots = 132 * 8 / Warps;
 
 template <int Warps>
-inline constexpr MachineCosts h200_costs{.launch = 8.3,
-                                         .item = 2,
-                                         .memory = 4.5e6 / h200_slots<Warps>,
-                                         .cache = 6.2e6 / h200_slots<Warps>,
-                                         .results = 1.4e6 / h200_slots<Warps>,
-                                         .wide = 450e6 / h200_slots<Warps>,
-                                         .narrow = 700e6 / h200_slots<Warps>,
-                                         .in_turn = 0.33,
-                                         .merge = 0.05 / 16,
-                                         .alone = 1.08};
+inline constexpr MachineCosts h200_costs{.launch = 7.6,
+                                         .item = 2.5,
+                                         .memory = 4.42e6 / h200_slots<Warps>,
+                                         .cache = 5.4e6 / h200_slots<Warps>,
+                                         .results = 1.54e6 / h200_slots<Warps>,
+                                         .wide = 500e6 / h200_slots<Warps>,
+                                         .narrow = 900e6 / h200_slots<Warps>,
+                                         .in_turn = 0.15,
+                                         .merge = 0.1 / 16,
+                                         .alone = 1.16};
 
 }  // namespace fasttree::cuda::sm80
