@@ -47,26 +47,69 @@ class Schedule {
     work_ += work;
   }
 
-  /// Microseconds until `slots` slots, each `alone` times as fast while the others rest, have done
-  /// all items: the larger of two lower bounds. No slot rests; or, of (k - 1) slots + 1 items, one
-  /// slot has k. Longest-first order comes close to them where items are many. Time: constant.
+  /// Microseconds until `slots` slots, each `alone` times as fast while others rest, have done all
+  /// items, each of which goes to the slot that is free first: list scheduling (Graham 1969), by
+  /// groups of slots that are free at the same time. Time: linear in the classes that have items.
   constexpr double time(int slots, double alone) const {
-    double longest_chain = 0;
-    std::int64_t items = 0, rounds = 0;
-    for (int i = first_; i < end_; ++i) {
-      Class const& members = classes_[i];
-      if (members.items == 0) continue;
-      items += members.items;
-      std::int64_t const rounds_before = rounds;
-      rounds = ceil_div<std::int64_t>(items, slots);
-      if (rounds == rounds_before) continue;
-      double const one = members.time / static_cast<double>(members.items);
-      longest_chain = std::max(longest_chain, (static_cast<double>(rounds - 1) + 1 / alone) * one);
-    }
-    return std::max(longest_chain, work_ / slots);
+    FreeSlots free(slots);
+    for (int i = first_; i < end_; ++i)
+      if (classes_[i].items > 0)
+        free.take(classes_[i].time / static_cast<double>(classes_[i].items), classes_[i].items);
+    double const without_rest = work_ / slots;
+    return without_rest + std::max(free.last() - without_rest, 0.0) / alone;
   }
 
  private:
+  /// When slots are free, the soonest first.
+  class FreeSlots {
+   public:
+    constexpr explicit FreeSlots(int slots) : slots_(slots) { groups_[0] = {0, slots}; }
+
+    /// Gives out `items` items of `time` each.
+    constexpr void take(double time, std::int64_t items) {
+      // Of very many, all slots get as many, but for the last.
+      if (std::int64_t const rounds = items / slots_ - 1; rounds > 0) {
+        for (int i = 0; i < count_; ++i) groups_[i].when += static_cast<double>(rounds) * time;
+        items -= rounds * slots_;
+      }
+      while (items > 0) {
+        Group const taken{groups_[0].when + time, std::min(items, groups_[0].slots)};
+        items -= taken.slots;
+        groups_[0].slots -= taken.slots;
+        if (groups_[0].slots == 0)
+          std::copy(groups_.begin() + 1, groups_.begin() + count_--, groups_.begin());
+        put_back(taken);
+      }
+    }
+
+    /// When all are.
+    constexpr double last() const { return groups_[count_ - 1].when; }
+
+   private:
+    struct Group {
+      double when;
+      std::int64_t slots;
+    };
+
+    constexpr void put_back(Group const& group) {
+      int at = count_;
+      while (at > 0 && groups_[at - 1].when > group.when) --at;
+      if (at > 0 && (groups_[at - 1].when == group.when || count_ == most)) {
+        groups_[at - 1].slots += group.slots;
+        return;
+      }
+      std::copy_backward(groups_.begin() + at, groups_.begin() + count_,
+                         groups_.begin() + count_ + 1);
+      groups_[at] = group;
+      ++count_;
+    }
+
+    static constexpr int most = 48;  ///< more join the one before
+    std::int64_t slots_;
+    int count_ = 1;
+    std::array<Group, most + 1> groups_{};
+  };
+
   struct Class {
     std::int64_t items = 0;
     double time = 0;
