@@ -2,8 +2,9 @@
 #pragma once
 // What work costs on an H200, for plans of the sm80 backend and for predictions where no GPU is:
 // fitted to times of plans of MinimalTraffic and NoSharing on the FastTree paper's trees and on
-// batches of real servers, of blocks of eight warps. How well they predict is in the README. One block of four warps to a multiprocessor was seen to read as fast, and to
-// multiply at two thirds of the rate; to that nothing was fitted.
+// batches of real servers, of blocks of eight warps. How well they predict is in the README. One
+// block of four warps to a multiprocessor was seen to read as fast, and to multiply at two thirds
+// of the rate; to that nothing was fitted.
 
 #include <fasttree/backend/cuda/sm80/block.hpp>
 #include <fasttree/plan/machine_costs.hpp>
