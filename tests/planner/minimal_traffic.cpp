@@ -249,12 +249,14 @@ TEST_CASE("requests whose lengths differ a thousandfold fill the machine") {
 }
 
 TEST_CASE("few requests on a large machine are cut no worse than where every node is read once") {
-  MachineCosts const costs = cuda::sm80::h200_costs;
+  MachineCosts const costs = cuda::sm80::h200_costs<8>;
   PrefixTree const tree = test::level_forest({1, 10}, {4000, 400}).tree();
   for (int const kv_heads : {8, 32}) {
     CAPTURE(kv_heads);
-    PlanTarget const target{
-        {{64, 64, 16, 4}, {16, 64, 16}}, 32 / kv_heads, kv_heads, cuda::sm80::h200_slots};
+    PlanTarget const target{{cuda::sm80::wide_tile<8>, cuda::sm80::narrow_tile<8>},
+                            32 / kv_heads,
+                            kv_heads,
+                            cuda::sm80::h200_slots<8>};
     double const shared = predict(plan_of(tree, target, ShareEveryNode{}), costs);
     CHECK(predict(plan_of(tree, target, MinimalTraffic<>{costs}), costs) <= shared);
   }
