@@ -82,6 +82,9 @@ class BlockSearch {
  private:
   static constexpr double unsplit = std::numeric_limits<double>::infinity();
   static constexpr double worth = 0.995;  ///< what a gain must come to
+  /// How much dearer pieces are taken to be than is seen here: what is left at the ends of ranges
+  /// becomes items of its own, and partial results are waited for.
+  static constexpr double of_pieces = 1.25;
 
   /// Microseconds of work in an item, without the item's own.
   constexpr double price(ItemWork const& work) const {
@@ -106,7 +109,7 @@ class BlockSearch {
       for (double const share : {unsplit, 2.0, 1.41, 1.0, 0.71, 0.5, 0.35, 0.25, 0.18, 0.125}) {
         double const longest = share == unsplit ? unsplit : item_ + share * mean_load_;
         if (longest >= longest_block_ && share != unsplit) continue;
-        double const time = predict(longest);
+        double const time = predict(longest) * (share == unsplit ? 1 : of_pieces);
         if (best_ == unsplit || time < best_ * (share == unsplit ? 1 : worth)) {
           best_ = time;
           longest_piece_ = longest;
