@@ -154,10 +154,9 @@ class ShardAtHand {
   }
 
   void put(Space const& space, std::int64_t begin, Stored const* arrived, std::int64_t count) {
-    Stored* const into = shard_.data() + begin;
-    Kokkos::parallel_for(
-        "fasttree::pass_kv::put", Tokens(space, 0, count),
-        KOKKOS_LAMBDA(std::int64_t i) { into[i] = arrived[i]; });
+    using Memory = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
+    Kokkos::deep_copy(space, Kokkos::View<Stored*, Space, Memory>(shard_.data() + begin, count),
+                      Kokkos::View<Stored const*, Space, Memory>(arrived, count));
   }
 
   static Kokkos::View<std::int64_t*, Space> on_device(char const* label,
