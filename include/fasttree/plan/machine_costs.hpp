@@ -42,8 +42,8 @@ struct ItemWork {
   double narrow_rows = 0;   ///< the same in the narrow tile
   double rows = 0;          ///< query rows
   double partial_rows = 0;  ///< partial results of rows
-  /// Partial results, of all items, that its rows are merged from, rows padded as in tiles. Who
-  /// comes last merges, so each item is priced as the one that does.
+  /// Partial results, of all items, that its rows are merged from, rows padded as in tiles; each
+  /// item is priced as though it merged them.
   double merged_rows = 0;
 };
 

@@ -8,8 +8,6 @@
 #include <bit>
 #include <cstdint>
 
-#include <fasttree/core/integers.hpp>
-
 namespace fasttree {
 
 /// Numbers of classes of times, a sixteenth of an octave wide, longest times first.

@@ -107,7 +107,7 @@ class KeyTable {
     return count;
   }
 
-  /// The same, each thread `Parts` ranges.
+  /// What `fill` does, each thread `Parts` ranges.
   template <int Parts, class RowsOf>
   __device__ void fill_by_parts(KeyRange const* ranges, int begin, int end, RowsOf const& rows_of) {
     int const lane = static_cast<int>(threadIdx.x) % 32;

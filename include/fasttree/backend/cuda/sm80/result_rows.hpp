@@ -81,8 +81,8 @@ struct ResultRows {
   __device__ void count_arrivals(Shape const& shape, PlanArrays const& plan, Task const& task,
                                  int first_row) const {
     int const lane = static_cast<int>(threadIdx.x) % 32;
-    __threadfence();
     __syncwarp();
+    __threadfence();
     if (lane >= warp_rows || first_row + lane >= task.rows) return;
     RowOf const row(shape, task, first_row + lane);
     atomicAdd(arrived(shape, plan.merge_begin[row.query], row.head), 1);

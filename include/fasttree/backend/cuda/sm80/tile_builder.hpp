@@ -83,7 +83,7 @@ class TileBuilder {
     int const of_stream = (group >> streams_) * group_keys + key % group_keys;
     int const number = __shfl_sync(all, next_, stream) + of_stream;
     exists_ = number < __shfl_sync(all, end_, stream);
-    // A step of wgmma multiplies what two warps wrote.
+    // A step of wgmma multiplies what two or four warps wrote.
     is_empty_ = pass_ == Pass::of_several_warps ? next_ + warp_ / 2 * 64 >= end_
                                                 : !__any_sync(all, exists_);
     // Places without a key take that of one that is there, so that they hold numbers.
