@@ -61,15 +61,13 @@ class Schedule {
   /// When slots are free, the soonest first.
   class FreeSlots {
    public:
-    constexpr explicit FreeSlots(int slots) : slots_(slots) { groups_[0] = {0, slots}; }
+    constexpr explicit FreeSlots(int slots) : slots_(std::max(slots, 1)) {
+      groups_[0] = {0, slots_};
+    }
 
     /// Gives out `items` items of `time` each.
     constexpr void take(double time, std::int64_t items) {
-      // Of very many, all slots get as many, but for the last.
-      if (std::int64_t const rounds = items / slots_ - 1; rounds > 0) {
-        for (int i = 0; i < count_; ++i) groups_[i].when += static_cast<double>(rounds) * time;
-        items -= rounds * slots_;
-      }
+      if (items > slots_ && time > 0) items -= give_out_first(time, items - slots_);
       while (items > 0) {
         Group const taken{groups_[0].when + time, std::min(items, groups_[0].slots)};
         items -= taken.slots;
@@ -89,11 +87,32 @@ class Schedule {
       std::int64_t slots;
     };
 
+    /// Of very many items, gives out all at once that begin before the level to which `items` would
+    /// fill the slots, if they could be divided. Returns how many: less than one in a slot are left.
+    constexpr std::int64_t give_out_first(double time, std::int64_t items) {
+      double work = time * static_cast<double>(items), slots = 0, level = 0;
+      for (int i = 0; i < count_ && (i == 0 || groups_[i].when < level); ++i) {
+        slots += static_cast<double>(groups_[i].slots);
+        work += groups_[i].when * static_cast<double>(groups_[i].slots);
+        level = work / slots;
+      }
+      std::int64_t given = 0;
+      for (int i = 0; i < count_ && groups_[i].when < level; ++i) {
+        auto const each = static_cast<std::int64_t>((level - groups_[i].when) / time);
+        groups_[i].when += static_cast<double>(each) * time;
+        given += each * groups_[i].slots;
+      }
+      std::sort(groups_.begin(), groups_.begin() + count_,
+                [](Group const& a, Group const& b) { return a.when < b.when; });
+      return given;
+    }
+
     constexpr void put_back(Group const& group) {
       int at = count_;
       while (at > 0 && groups_[at - 1].when > group.when) --at;
-      if (at > 0 && (groups_[at - 1].when == group.when || count_ == most)) {
-        groups_[at - 1].slots += group.slots;
+      bool const as_before = at > 0 && groups_[at - 1].when == group.when;
+      if (as_before || count_ == most) {
+        groups_[as_before || at == count_ ? at - 1 : at].slots += group.slots;
         return;
       }
       std::copy_backward(groups_.begin() + at, groups_.begin() + count_,
@@ -102,7 +121,7 @@ class Schedule {
       ++count_;
     }
 
-    static constexpr int most = 48;  ///< more join the one before
+    static constexpr int most = 48;  ///< more join the next
     std::int64_t slots_;
     int count_ = 1;
     std::array<Group, most + 1> groups_{};
