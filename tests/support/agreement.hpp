@@ -39,6 +39,7 @@ void agree_with_the_oracle(std::initializer_list<int> ratios, int forests, Fores
       };
       CHECK(error(MinimalTraffic<>{Backend::costs}) <= 1);
       CHECK(error(MinimalTraffic<>{{.item = 0.01, .wide = 1e3, .narrow = 4e3}}) <= 1);
+      CHECK(error(MinimalTraffic<>{.fixed_piece = 20}) <= 1);
       CHECK(error(GreedyEdges<>{}) <= 1);
       CHECK(error(GreedyEdges<>{.long_piece = 33, .short_piece = 10}) <= 1);
       CHECK(error(ShareEveryNode{}) <= 1);

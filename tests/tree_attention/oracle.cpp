@@ -7,44 +7,19 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <initializer_list>
 
-#include "support/problem.hpp"
-#include "support/random_forest.hpp"
-#include "support/subtree_policy.hpp"
+#include "support/agreement.hpp"
 
 namespace {
 
 using namespace fasttree;
 using namespace fasttree::test;
 
-/// A problem of `Shape` with cache(problem, page_size, seed), on random forests, by planners in
-/// turn.
+/// A problem of `Shape` with cache(problem, page_size, seed), on random forests.
 template <class Shape, class MakeCache>
 void agrees_with_the_oracle(std::initializer_list<int> ratios, MakeCache const& cache_of) {
-  std::uint64_t seed = 0;
-  for (int const ratio : ratios)
-    for (int i = 0; i < 6; ++i) {
-      ++seed;
-      CAPTURE(seed);
-      CAPTURE(ratio);
-      int const page_size = static_cast<int>(seed) % 3 * 7 + 1;
-      int const kv_heads = 1 + static_cast<int>(seed) % 3;
-      Shape const shape{.query_heads = ratio * kv_heads, .kv_heads = kv_heads};
-      Problem<Shape> const problem(random_forest(seed, {10, 90, 14, 5}), shape, seed, page_size);
-      auto const cache = cache_of(problem, page_size, seed);
-      Answer const answer = problem.answer();
-      auto const error = [&](auto const& policy) {
-        return worst_error(attend(problem, cache, policy), answer, Shape::head_dim);
-      };
-      CHECK(error(GreedyEdges<>{}) <= 1);
-      CHECK(error(MinimalTraffic<>{}) <= 1);
-      CHECK(error(MinimalTraffic<>{{.item = 0.01, .wide = 1e3, .narrow = 4e3}}) <= 1);
-      CHECK(error(MinimalTraffic<>{.fixed_piece = 20}) <= 1);
-      CHECK(error(GreedyEdges<>{.long_piece = 33, .short_piece = 10}) <= 1);
-      CHECK(error(ShareEveryNode{}) <= 1);
-      CHECK(error(NoSharing{}) <= 1);
-      CHECK(error(SubtreePolicy{}) <= 1);
-    }
+  agree_with_the_oracle<Shape, DefaultBackend<Space, Shape>>(ratios, 6, {10, 90, 14, 5}, cache_of);
 }
 
 auto const contiguous = [](auto const& problem, int, std::uint64_t seed) {

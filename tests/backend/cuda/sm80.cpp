@@ -25,7 +25,7 @@ namespace {
 
 using namespace fasttree;
 using namespace fasttree::test;
-using Backend = fasttree::cuda::sm80::Backend<8>;
+using Backend = DefaultBackend<Space, AttentionShape<fasttree::half, 128>>;
 
 template <class Shape, class MakeCache>
 void agrees_with_the_oracle(std::initializer_list<int> ratios, ForestSize const& size,

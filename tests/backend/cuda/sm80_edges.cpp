@@ -22,13 +22,14 @@ using namespace fasttree::test;
 using fasttree::cuda::sm80::Backend;
 
 using Shape = AttentionShape<fasttree::half, 64>;
+using Default = DefaultBackend<Space, Shape>;  ///< of eight warps on Hopper, else of four
 
-/// With blocks of eight and of four warps.
+/// With the blocks of the device under test, and with those of four warps.
 template <class Policy>
 void is_right(Problem<Shape> const& problem, Policy const& policy) {
   auto const cache = contiguous_cache(problem);
   Answer const answer = problem.answer();
-  CHECK(worst_error(attend_by<Backend<8>>(problem, cache, policy), answer, 64) <= 1);
+  CHECK(worst_error(attend_by<Default>(problem, cache, policy), answer, 64) <= 1);
   CHECK(worst_error(attend_by<Backend<4>>(problem, cache, policy), answer, 64) <= 1);
 }
 
@@ -67,7 +68,7 @@ TEST_CASE("a softmax scale of 0, and of any sign") {
   for (auto& x : positive.queries) x.bits ^= 0x8000;
   Answer const answer = positive.answer();
   auto const cache = contiguous_cache(negative);
-  CHECK(worst_error(attend_by<Backend<8>>(negative, cache), answer, 64) <= 1);
+  CHECK(worst_error(attend_by<Default>(negative, cache), answer, 64) <= 1);
   CHECK(worst_error(attend_by<Backend<4>>(negative, cache), answer, 64) <= 1);
 }
 
@@ -87,9 +88,9 @@ TEST_CASE("a softmax scale that leaves the largest or the least product alone") 
         worst = std::max(worst, std::abs(result.log_sum_exps[i] / answer.log_sum_exps[i] - 1));
       CHECK(worst <= 2e-3);
     };
-    check(attend_by<Backend<8>>(problem, cache, ShareEveryNode{}));
+    check(attend_by<Default>(problem, cache, ShareEveryNode{}));
     check(attend_by<Backend<4>>(problem, cache, ShareEveryNode{}));
-    check(attend_by<Backend<8>>(problem, cache, NoSharing{}));
+    check(attend_by<Default>(problem, cache, NoSharing{}));
   }
 }
 
@@ -109,6 +110,6 @@ TEST_CASE("a softmax scale that is not a number gives results that are none, but
     }
     CHECK(wrong == 0);
   };
-  check(attend_by<Backend<8>>(problem, cache, ShareEveryNode{}));
+  check(attend_by<Default>(problem, cache, ShareEveryNode{}));
   check(attend_by<Backend<4>>(problem, cache, SubtreePolicy{}));
 }

@@ -23,9 +23,11 @@ using fasttree::cuda::sm80::Backend;
 template <class Shape, class Expected>
 inline constexpr bool takes = std::is_same_v<DefaultBackend<Space, Shape>, Expected>;
 
-static_assert(takes<AttentionShape<bfloat16, 96, 128>, Backend<8>>);
-static_assert(takes<AttentionShape<fasttree::half, 192, 128>, Backend<4, 1>>);
-static_assert(takes<AttentionShape<fasttree::half, 64, 256>, Backend<4, 1>>);
+using OfLarge =
+    std::conditional_t<detail::holds_large_tiles, Backend<4, 1>, portable::Backend<Space>>;
+static_assert(takes<AttentionShape<bfloat16, 96, 128>, Backend<detail::cuda_warps>>);
+static_assert(takes<AttentionShape<fasttree::half, 192, 128>, OfLarge>);
+static_assert(takes<AttentionShape<fasttree::half, 64, 256>, OfLarge>);
 static_assert(takes<AttentionShape<fasttree::half, 80>, portable::Backend<Space>>);
 static_assert(takes<AttentionShape<fasttree::half, 128, 120>, portable::Backend<Space>>);
 static_assert(takes<AttentionShape<float, 128>, portable::Backend<Space>>);
