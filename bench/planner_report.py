@@ -9,7 +9,7 @@ PAPER = "GreedyEdges"
 COLOURS = {OURS: "#2563a8", PAPER: "#e0914a", BASE: "#9aa0a8"}
 TITLES = {"paper": "the FastTree paper's trees and heads", "real": "batches of real servers"}
 NAMES = {"GreedyEdges": "`GreedyEdges`, as the paper's artifact plans",
-         "GreedyEdges_for_h200": "`GreedyEdges`, planning for the H200's slots and tiles",
+         "GreedyEdges_for_h200": "`GreedyEdges`, planning for the model's tiles",
          FIXED: "`MinimalTraffic`, `fixed_piece = 2048`"}
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two planners on one tree, for a machine that need not be there: a plan is made from a description
 // of the machine, and a picture from the plan. If no tree is given, it is one on which the FastTree
-// paper measures; the machine is an H200, by costs fitted to what it measured.
+// paper measures; the machine is an H200, by costs fitted to plans measured on one.
 //
 //     compare_planners [PICTURE.svg [TREE]]      TREE: "parent id tokens children" a line
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The planners that are compared, and what each plans for. All plan for the model of an H200; but
-// the paper's planner also for what its constants and rules were made for, its own tiles and one
-// item per multiprocessor. Their query tiles are as tall, so any of the plans can run in the tiles
-// of the other.
+// the paper's planner also for what its constants and rules were made for, its own tiles. These are
+// no taller than the model's, so that its plans can run in the model's tiles.
 
 #include <string>
 

@@ -45,8 +45,9 @@ PlanTarget plan_target(Space const& space, AttentionPlan<Space, Shape, Backend> 
 ///
 /// Work that was enqueued on `space` before sees the old plan, work enqueued after it the new one;
 /// on a host space nothing may be running that uses the plan. Errors: those of build_plan; the plan
-/// stays as it was, but for one that outgrows its limits, which leaves it empty. Time: that of the
-/// policy; linear in nodes + requests + work items.
+/// stays as it was, but for one that outgrows its limits, or key ranges of a policy that do not fit
+/// the tree: these leave it empty. Time: that of the policy; linear in nodes + requests + work
+/// items.
 template <class Space, class Shape, class Backend, PlannerPolicy Policy = DefaultPlanner>
 void make_plan_into(Space const& space, PrefixTree const& tree,
                     AttentionPlan<Space, Shape, Backend>& plan,

@@ -63,7 +63,7 @@ TEST_CASE("any items take as long as in a queue that is worked off one by one") 
     test::Random random(seed);
     int const slots = random.integer(1, 150);
     Items items;
-    // Times that are no two in one class of a sixteenth of an octave, so that each stands for itself.
+    // No two times are in one class of a sixteenth of an octave, so that each stands for itself.
     for (int i = 0, classes = random.integer(1, 12); i < classes; ++i)
       items.emplace_back(
           std::exp2(i + random.integer(1, 15) / 16.0) / 100,

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstdint>
 
-#include <fasttree/core/integers.hpp>
 #include <fasttree/plan/machine_costs.hpp>
 #include <fasttree/plan/plan_tables.hpp>
 #include <fasttree/plan/schedule.hpp>

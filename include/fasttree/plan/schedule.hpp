@@ -88,7 +88,7 @@ class Schedule {
     };
 
     /// Of very many items, gives out all at once that begin before the level to which `items` would
-    /// fill the slots, if they could be divided. Returns how many: less than one in a slot are left.
+    /// fill the slots, if they could be divided. Returns how many: fewer than slots are left.
     constexpr std::int64_t give_out_first(double time, std::int64_t items) {
       double work = time * static_cast<double>(items), slots = 0, level = 0;
       for (int i = 0; i < count_ && (i == 0 || groups_[i].when < level); ++i) {
@@ -124,7 +124,7 @@ class Schedule {
     static constexpr int most = 48;  ///< more join the next
     std::int64_t slots_;
     int count_ = 1;
-    std::array<Group, most + 1> groups_{};
+    std::array<Group, most> groups_{};
   };
 
   struct Class {

@@ -245,8 +245,8 @@ class BlockSearch {
            (block.time - item_) * std::min(1.0, keys / block.keys);
   }
 
-  /// The time of the present blocks in pieces, or infinity where even pieces of equal length would
-  /// cost more than a full machine can gain.
+  /// The time of the present blocks in pieces, or infinity where what cuts cost is more than a full
+  /// machine can gain.
   constexpr double predict(double longest) {
     schedule_.clear();
     double cuts = 0;

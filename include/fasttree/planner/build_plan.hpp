@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/plan/plan_tables.hpp>
 #include <fasttree/planner/policies.hpp>

@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/planner/policies.hpp>
 #include <fasttree/planner/query_blocks.hpp>
