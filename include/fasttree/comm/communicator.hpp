@@ -85,7 +85,9 @@ concept Communicator = requires(Candidate& communicator, Candidate const& asked,
 /// after it is known; what was received is undefined then.
 template <class Candidate, class Space>
 concept CommunicatorOn = Communicator<Candidate> &&
-    requires(Candidate& communicator, typename Candidate::Window& window, Space const& space) {
+    requires(Candidate& communicator, typename Candidate::Window& window, Space const& space,
+             int rank, std::span<std::byte> memory) {
+  communicator.receive_into(window, rank, memory);
   communicator.begin_round(window, space);
   communicator.end_round(window);
   communicator.wait(space);
