@@ -7,8 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -50,12 +48,6 @@ void agrees(NcclCommunicator& communicator, P const& problem, Policy const& poli
   CHECK(worst_error_of(problem, result) <= 1);
   CHECK(same_on_all_ranks(result.outputs));
   CHECK(same_on_all_ranks(result.log_sum_exps));
-}
-
-bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
-  return std::ranges::equal(a, b, [](float x, float y) {
-    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
-  });
 }
 
 /// The text of the error that something ends with.

@@ -6,8 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <iterator>
 #include <vector>
@@ -18,16 +16,6 @@ namespace {
 
 using namespace fasttree;
 using namespace fasttree::test;
-
-template <class Written>
-bool same_bits(Result<Written> const& a, Result<Written> const& b) {
-  auto const same = [](auto x, auto y) {
-    auto const bits = [](auto value) { return std::bit_cast<std::uint32_t>(float(value)); };
-    return bits(x) == bits(y);
-  };
-  return std::ranges::equal(a.outputs, b.outputs, same) &&
-         std::ranges::equal(a.log_sum_exps, b.log_sum_exps, same);
-}
 
 template <class Written = float, class P, class Policy>
 void agrees(P const& problem, Policy const& policy, int ranks, ReductionAlgorithm algorithm) {
