@@ -120,8 +120,7 @@ class NcclCommunicator {
                                  shape.slots * window.stride());
     agree({static_cast<std::uint64_t>(shape.slots), shape.slot_bytes, shape.purpose,
            static_cast<std::uint64_t>(shape.sends)},
-          std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) +
-              " bytes for purpose " + std::to_string(shape.purpose));
+          detail::describe(shape));
     return window;
   }
 
