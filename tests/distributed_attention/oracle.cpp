@@ -49,8 +49,7 @@ TEST_CASE("uneven shares and ranks without keys") {
     CAPTURE(seed);
     Problem<Shape> const problem(decoding_forest(seed, {8, 40, 9, 1}),
                                  Shape{.query_heads = 3, .kv_heads = 1}, seed);
-    int const shares[][5] = {{0, 0, 1, 0, 0}, {0, 7, 1, 0, 2}, {1, 0, 0, 0, 1000}};
-    for (auto const& of : shares)
+    for (auto const& of : uneven_shares)
       agrees(problem, ContiguousShards{of}, 5,
              all_reduction_algorithms[seed % std::size(all_reduction_algorithms)]);
     agrees<half>(problem, InterleavedShards{1000}, 4,
