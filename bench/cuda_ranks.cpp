@@ -10,10 +10,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -73,17 +74,19 @@ class RankStopwatch {
  private:
   /// Of `graph`, after `first`, by which ranks begin together.
   double median(CapturedGraph const& first, CapturedGraph const& graph, int repetitions) const {
+    constexpr char const* function = "bench::RankStopwatch::median";
+    cudaStream_t const stream = space_.cuda_stream();
     std::vector<double> all;
     for (int i = 0; i < repetitions + 3; ++i) {
       meet();
-      hold<<<1, 1, 0, space_.cuda_stream()>>>(100'000);
+      hold<<<1, 1, 0, stream>>>(100'000);
       first.launch(space_);
-      cudaEventRecord(events_[0], space_.cuda_stream());
+      cuda::check(cudaEventRecord(events_[0], stream), function, "cudaEventRecord");
       graph.launch(space_);
-      cudaEventRecord(events_[1], space_.cuda_stream());
+      cuda::check(cudaEventRecord(events_[1], stream), function, "cudaEventRecord");
       communicator_.wait(space_);
       float milliseconds = 0;
-      cuda::check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "bench",
+      cuda::check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), function,
                   "cudaEventElapsedTime");
       if (i >= 3) all.push_back(1e3 * milliseconds);
     }
@@ -186,15 +189,30 @@ class Benchmark {
     return name.find(options_.only) != std::string::npos;
   }
 
-  void report(std::vector<std::string>& points, Fields const& fields) {
-    points.push_back(fields.text());
-    if (nccl_.rank == 0) std::fprintf(stderr, "%s\n", fields.text().c_str());
+  /// Adds a point that begins with `fields`: of a call that is checked, timed as one of `many` in a
+  /// graph, and checked again. `alone` is the communication without the kernels, or empty.
+  void add_point(std::vector<std::string>& points, Fields fields, double most_error, int many,
+                 Call const& call, Call const& alone,
+                 std::function<double()> const& error_of_call) {
+    double const error = error_of_call();
+    fields.add("error", error);
+    bool right = error <= most_error;
+    if (right) {
+      RankTimes const times = stopwatch_.times(call, many, options_.repetitions);
+      fields.add("time_us", times.among_many).add("alone_us", times.alone);
+      if (alone)
+        fields.add("communication_us",
+                   stopwatch_.times(alone, many, options_.repetitions).among_many);
+      right = error_of_call() <= most_error;
+    }
+    right_ = right_ && right;
+    points.push_back(fields.add("right", right).text());
+    if (nccl_.rank == 0) std::fprintf(stderr, "%s\n", points.back().c_str());
   }
 
   // Combining -----------------------------------------------------------------------------------
 
-  /// Of calls that combine what lies at `records`: checked, timed, checked. `alone` is the
-  /// communication without the kernels, or empty.
+  /// Of calls that combine what lies at `records`.
   void combine_point(Records const& given, std::string const& name, float* records,
                      Call const& call, Call const& alone, bool scattered) {
     int const heads = query_heads / nccl_.ranks, rank = nccl_.rank;
@@ -206,21 +224,9 @@ class Benchmark {
           scattered ? given.error(heads * rank, heads * (rank + 1)) : given.error(0, query_heads);
       return mine == mine ? largest_of_all(mine) : largest_of_all(1e30);
     };
-    double const error = error_of_call();
     auto const queries = static_cast<double>(given.output().extent(0));
-    Fields fields;
-    fields.add("algorithm", name).add("queries", queries).add("error", error);
-    bool right = error <= tolerance_of_outputs;
-    if (right) {
-      RankTimes const times = stopwatch_.times(call, 20, options_.repetitions);
-      fields.add("time_us", times.among_many).add("alone_us", times.alone);
-      if (alone)
-        fields.add("communication_us",
-                   stopwatch_.times(alone, 20, options_.repetitions).among_many);
-      right = error_of_call() <= tolerance_of_outputs;
-    }
-    right_ = right_ && right;
-    report(combine_, fields.add("right", right));
+    add_point(combine_, Fields().add("algorithm", name).add("queries", queries),
+              tolerance_of_outputs, 20, call, alone, error_of_call);
   }
 
   void combine(int queries) {
@@ -262,17 +268,8 @@ class Benchmark {
       Check const found = reference.check(space_);
       return largest_of_all(found.passed() ? found.worst : 1e30);
     };
-    double const error = error_of_call();
-    Fields fields;
-    fields.add("way", name).add("tokens", tokens).add("error", error);
-    bool right = error <= tolerance;
-    if (right) {
-      RankTimes const times = stopwatch_.times(call, 5, options_.repetitions);
-      fields.add("time_us", times.among_many).add("alone_us", times.alone);
-      right = error_of_call() <= tolerance;
-    }
-    right_ = right_ && right;
-    report(decode_, fields.add("right", right));
+    add_point(decode_, Fields().add("way", name).add("tokens", tokens), tolerance, 5, call, {},
+              error_of_call);
   }
 
   void decode(int tokens) {
@@ -332,13 +329,7 @@ class Benchmark {
                                  .text() +
                              "},\n \"combine\": " + list(combine_) +
                              ",\n \"decode\": " + list(decode_) + "\n}\n";
-    std::FILE* const file = std::fopen(options_.out.c_str(), "w");
-    bool written = file != nullptr;
-    if (written) {
-      written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-      written = std::fclose(file) == 0 && written;
-    }
-    if (!written) throw std::runtime_error("\"" + options_.out + "\" cannot be written");
+    replace_file(options_.out, text);
   }
 
   /// Outputs are sums of weights times at most 1, in float.

@@ -48,7 +48,7 @@ def context_line(results):
     context = results["context"]
     worst = max(point["error"] for point in results["combine"])
     return (f"{int(context['ranks'])} x {context['device']}, NCCL {nccl_version(context['nccl'])}, CUDA "
-            f"{context['runtime']}, {context['date']}; CUDA graphs, medians of "
+            f"{context['runtime']}, {context['date']}, commit {context['commit']}; CUDA graphs, medians of "
             f"{int(context['repetitions'])}, the slower rank's, microseconds. Every result is verified before "
             f"it is timed: combined ones, of magnitude 1, are off by at most {worst:.1e}.")
 

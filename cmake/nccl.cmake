@@ -14,10 +14,10 @@ if("HIP" IN_LIST Kokkos_DEVICES)
   set(fasttree_nccl_header rccl/rccl.h)
 endif()
 find_package(CUDAToolkit QUIET)
-find_path(FASTTREE_NCCL_INCLUDE ${fasttree_nccl_header} HINTS ENV NCCL_ROOT ${CUDAToolkit_INCLUDE_DIRS}
-  PATH_SUFFIXES include)
-find_library(FASTTREE_NCCL_LIBRARY ${fasttree_nccl_library} HINTS ENV NCCL_ROOT ${CUDAToolkit_LIBRARY_DIR}
-  PATH_SUFFIXES lib lib64)
+find_path(FASTTREE_NCCL_INCLUDE ${fasttree_nccl_header}
+  HINTS ${NCCL_ROOT} ENV NCCL_ROOT ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+find_library(FASTTREE_NCCL_LIBRARY ${fasttree_nccl_library}
+  HINTS ${NCCL_ROOT} ENV NCCL_ROOT ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib lib64)
 mark_as_advanced(FASTTREE_NCCL_INCLUDE FASTTREE_NCCL_LIBRARY)
 if(FASTTREE_NCCL_INCLUDE AND FASTTREE_NCCL_LIBRARY AND NOT TARGET fasttree::nccl)
   add_library(fasttree_nccl INTERFACE)

@@ -16,7 +16,7 @@
 #                                           Kokkos::Cuda, where Kokkos has that, if it says DEVICE
 #   fasttree_nccl_test(distributed_attention/nccl.cpp RANKS 1 2)
 #                                           one program on Kokkos::Cuda, and one ctest for each number of
-#                                           ranks; skipped without NCCL, MPI, or so many GPUs
+#                                           ranks; skipped without NCCL, MPI, Kokkos with CUDA, or so many GPUs
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
 #   fasttree_mpi_example(ranks_mpi.cpp RANKS 3)
 #                                           the same on so many ranks; skipped without MPI
@@ -171,8 +171,8 @@ endif()
 # Sets `lacking` to what there is not of what so many ranks need.
 function(fasttree_find_lacking ranks)
   set(lacking "" PARENT_SCOPE)
-  if(NOT TARGET fasttree::nccl OR NOT TARGET fasttree::mpi)
-    set(lacking "NCCL and MPI" PARENT_SCOPE)
+  if(NOT TARGET fasttree::nccl OR NOT TARGET fasttree::mpi OR NOT "CUDA" IN_LIST Kokkos_DEVICES)
+    set(lacking "NCCL, MPI and Kokkos with CUDA" PARENT_SCOPE)
   elseif(fasttree_gpus LESS ranks)
     set(lacking "${ranks} GPUs" PARENT_SCOPE)
   endif()

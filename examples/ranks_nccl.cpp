@@ -9,6 +9,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <string>
@@ -88,8 +89,8 @@ float compare(int rank, int ranks) {
       "compare", Kokkos::RangePolicy<Space>(space, 0, static_cast<int>(output.size())),
       KOKKOS_LAMBDA(int i, float& largest) {
         float const x = static_cast<float>(output.data()[i]);
-        float const apart = x - static_cast<float>(expected.data()[i]);
-        largest = Kokkos::max(largest, apart < 0 ? -apart : apart);
+        float const apart = Kokkos::abs(x - static_cast<float>(expected.data()[i]));
+        largest = Kokkos::max(largest, apart == apart ? apart : HUGE_VALF);  // nan is wrong too
       },
       Kokkos::Max<float>(difference));
   return difference;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The results file of bench_cuda_attention: what it was measured with, the points, and how they
-// stand to their aims. It is written whole, beside its place, and then put there.
+// stand to their aims. Such files are written whole, beside their place, and then put there.
 
 #include <cmath>
 #include <cstdio>
@@ -69,6 +69,21 @@ inline std::string context_json(Space const& space, Options const& options) {
       .text();
 }
 
+/// Where a file is written until it is whole.
+inline std::string unfinished(std::string const& path) { return path + ".unfinished"; }
+
+/// Errors: std::runtime_error where the file cannot be written; then it is what it was.
+inline void replace_file(std::string const& path, std::string const& text) {
+  std::FILE* const file = std::fopen(unfinished(path).c_str(), "w");
+  bool written = file != nullptr;
+  if (written) {
+    written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    written = std::fclose(file) == 0 && written;
+  }
+  if (!written || std::rename(unfinished(path).c_str(), path.c_str()) != 0)
+    throw std::runtime_error("\"" + path + "\" cannot be written");
+}
+
 /// Geometric mean of time over aim, of the points that have a kind, heads and a planner in common.
 struct Standing {
   std::string kind, heads, planner;
@@ -82,10 +97,10 @@ class ResultsFile {
  public:
   /// Errors: `BadArguments` where the file cannot be written.
   explicit ResultsFile(std::string path) : path_(std::move(path)) {
-    std::FILE* const file = std::fopen(unfinished().c_str(), "w");
+    std::FILE* const file = std::fopen(unfinished(path_).c_str(), "w");
     if (file == nullptr) throw BadArguments("--out: \"" + path_ + "\" cannot be written");
     std::fclose(file);
-    std::remove(unfinished().c_str());
+    std::remove(unfinished(path_).c_str());
   }
 
   void set_context(std::string context) { context_ = std::move(context); }
@@ -125,19 +140,10 @@ class ResultsFile {
               "}";
     }
     text += "\n ]\n}\n";
-    std::FILE* const file = std::fopen(unfinished().c_str(), "w");
-    bool written = file != nullptr;
-    if (written) {
-      written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-      written = std::fclose(file) == 0 && written;
-    }
-    if (!written || std::rename(unfinished().c_str(), path_.c_str()) != 0)
-      throw std::runtime_error("\"" + path_ + "\" cannot be written");
+    replace_file(path_, text);
   }
 
  private:
-  std::string unfinished() const { return path_ + ".unfinished"; }
-
   std::string path_, context_;
   std::vector<std::string> points_;
   std::vector<Standing> standings_;

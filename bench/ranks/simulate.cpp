@@ -10,7 +10,6 @@
 
 #include <cstdio>
 #include <iostream>
-
 #include <sstream>
 #include <stdexcept>
 #include <string>

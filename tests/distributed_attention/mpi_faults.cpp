@@ -13,7 +13,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +21,7 @@
 #include <unistd.h>
 
 #include <fasttree/comm/mpi_communicator.hpp>
+#include "support/faults.hpp"
 #include "support/ranks.hpp"
 
 namespace {
@@ -41,12 +41,6 @@ std::vector<int> processes(int ranks) {
   std::vector<int> all(ranks);
   MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD);
   return all;
-}
-
-[[noreturn]] void end(int rank, bool right, std::string const& text) {
-  std::printf("rank %d: %s: %s\n", rank, right ? "right" : "WRONG", text.c_str());
-  std::fflush(stdout);
-  std::_Exit(right ? 0 : 1);
 }
 
 void accident(std::string const& kind) {
@@ -111,10 +105,7 @@ int main(int argc, char** argv) {
   int result = 2;
   {
     Kokkos::ScopeGuard const kokkos(argc, argv);
-    ReductionAlgorithm algorithm = ReductionAlgorithm::one_shot;
-    for (ReductionAlgorithm const other : all_reduction_algorithms)
-      if (argc > 2 && std::string(argv[2]) == name(other)) algorithm = other;
-    if (argc > 1) result = run(argv[1], algorithm);
+    if (argc > 2) result = run(argv[1], algorithm_named(argv[2]));
   }
   MPI_Finalize();
   return result;

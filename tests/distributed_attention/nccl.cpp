@@ -7,9 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -49,12 +48,6 @@ void agrees(NcclCommunicator& communicator, P const& problem, Policy const& poli
   CHECK(worst_error_of(problem, result) <= 1);
   CHECK(same_on_all_ranks(result.outputs));
   CHECK(same_on_all_ranks(result.log_sum_exps));
-}
-
-bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
-  return std::ranges::equal(a, b, [](float x, float y) {
-    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
-  });
 }
 
 /// The text of the error that something ends with.
@@ -101,6 +94,27 @@ struct Planned {
   void call() {
     distributed_attention(space, communicator, plan, array.queries, held.cache, array.outputs,
                           array.log_sum_exps, workspace);
+  }
+
+  /// Whether a graph gives what calls give for the same queries: it is replayed with others so many
+  /// times, `most_launches` at most without a wait between them.
+  bool replays(int times, int most_launches) {
+    std::vector<std::vector<float>> expected;
+    for (int i = 0; i < 3; ++i) {
+      ask(i);
+      call();
+      communicator.wait(space);
+      expected.push_back(array.read().outputs);
+    }
+    Graph const graph(space, [&] { call(); });
+    bool right = true;
+    for (int i = 0; i < times; ++i) {
+      ask(i % 3);
+      for (int k = 0; k <= i % most_launches; ++k) graph.launch();
+      communicator.wait(space);
+      right = right && same_bits(array.read().outputs, expected[i % 3]);
+    }
+    return right;
   }
 };
 
@@ -168,22 +182,7 @@ TEST_CASE("a graph of every algorithm, replayed with other queries") {
   for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
     CAPTURE(name(algorithm));
     Planned planned(space, communicator, level_forest({1, 5}, {70, 9}), algorithm);
-    std::vector<std::vector<float>> expected;
-    for (int i = 0; i < 3; ++i) {
-      planned.ask(i);
-      planned.call();
-      communicator.wait(space);
-      expected.push_back(planned.array.read().outputs);
-    }
-    Graph const graph(space, [&] { planned.call(); });
-    bool right = true;
-    for (int i = 0; i < 12; ++i) {
-      planned.ask(i % 3);
-      graph.launch();
-      communicator.wait(space);
-      right = right && same_bits(planned.array.read().outputs, expected[i % 3]);
-    }
-    CHECK(right);
+    CHECK(planned.replays(12, 1));
   }
 }
 
@@ -201,22 +200,8 @@ TEST_CASE("pushed rows: one kernel, many replays without a wait, epochs that beg
   Graph const reduction(
       space, [&] { reduce_shards(space, communicator, planned.plan.reduction, 40, results); });
   CHECK(reduction.nodes() == 1);
-  std::vector<std::vector<float>> expected;
-  for (int i = 0; i < 3; ++i) {
-    planned.ask(i);
-    planned.call();
-    communicator.wait(space);
-    expected.push_back(planned.array.read().outputs);
-  }
-  Graph const graph(space, [&] { planned.call(); });
+  CHECK(planned.replays(60, 4));
   bool right = true;
-  for (int i = 0; i < 60; ++i) {
-    planned.ask(i % 3);
-    for (int k = 0; k <= i % 4; ++k) graph.launch();  // one after the other
-    communicator.wait(space);
-    right = right && same_bits(planned.array.read().outputs, expected[i % 3]);
-  }
-  CHECK(right);
   // Fewer rows than were planned for, then all of them again.
   for (int const queries : {1, 17, 40, 3, 40}) {
     Results<float, LogBase::e> some = results;

@@ -7,13 +7,12 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "support/faults.hpp"
 #include "support/nccl_ranks.hpp"
 #include "support/ranks.hpp"
 
@@ -60,11 +59,9 @@ void run(std::string const& kind, ReductionAlgorithm algorithm) {
   right = right && seconds < 1.1 * std::chrono::duration<double>(deadline).count() &&
           error.starts_with("fasttree::NcclCommunicator: ");
   bool const idle = cudaStreamSynchronize(space.cuda_stream()) == cudaSuccess;
-  std::printf("rank %d: %s: %s after %f s; the device is %s\n", rank,
-              right && idle ? "right" : "WRONG", error.c_str(), seconds,
-              idle ? "idle" : "not idle");
-  std::fflush(stdout);
-  std::_Exit(right && idle ? 0 : 1);
+  end(rank, right && idle,
+      error + " after " + std::to_string(seconds) + " s; the device is " +
+          (idle ? "idle" : "not idle"));
 }
 
 }  // namespace
@@ -72,9 +69,6 @@ void run(std::string const& kind, ReductionAlgorithm algorithm) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   Kokkos::ScopeGuard const kokkos(argc, argv);
-  ReductionAlgorithm algorithm = ReductionAlgorithm::one_shot;
-  for (ReductionAlgorithm const other : all_reduction_algorithms)
-    if (argc > 2 && std::string(argv[2]) == name(other)) algorithm = other;
-  if (argc > 1) run(argv[1], algorithm);
+  if (argc > 2) run(argv[1], algorithm_named(argv[2]));
   return 2;
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Has ranks of PROGRAM (mpi_faults.cpp) meet with an accident of this KIND, for each of RANKS and
-# ALGORITHMS, and counts those that say that they found what they should: all but rank 1, which had it.
-# MPIRUN is the command up to the number of ranks.
+# Has ranks of PROGRAM (mpi_faults.cpp, nccl_faults.cpp) meet with an accident of this KIND, for each of
+# RANKS and ALGORITHMS, and counts those that say that they found what they should: all but rank 1, which
+# had it. MPIRUN is the command up to the number of ranks.
 
 cmake_minimum_required(VERSION 3.25)
 

@@ -17,7 +17,7 @@
 
 #include "support/ring_memory.hpp"
 #include "support/rings.hpp"
-#include "support/tools.hpp"
+#include "support/second_call.hpp"
 
 namespace {
 
@@ -124,8 +124,7 @@ TEST_CASE("uneven shares and ranks without keys") {
     CAPTURE(seed);
     Problem<Shape> const problem(decoding_forest(seed, {8, 40, 9, 1}),
                                  Shape{.query_heads = 3, .kv_heads = 1}, seed);
-    int const shares[][5] = {{0, 0, 1, 0, 0}, {0, 7, 1, 0, 2}, {1, 0, 0, 0, 1000}};
-    for (auto const& of : shares) {
+    for (auto const& of : uneven_shares) {
       pass_kv_agrees<half>(problem, ContiguousShards{of}, 5, 640);
       pass_q_agrees(problem, ContiguousShards{of}, 5);
     }
@@ -183,20 +182,33 @@ TEST_CASE(
 
 TEST_CASE("a ring does not allocate") {
   using Shape = AttentionShape<float, 16>;
-  Problem<Shape> const problem(level_forest({1, 5}, {40, 12}), Shape{.query_heads = 2});
-  auto const held = contiguous_cache(problem);
-  Arrays<float, LogBase::e, Problem<Shape>> const array(problem);
+  constexpr int ranks = 3;
+  Problem<Shape> const problem(level_forest({1, 5}, {40, 12}), Shape{.query_heads = 4});
+  OfRanks<Problem<Shape>> const of(problem, ContiguousShards{}, ranks);
+  std::vector<Arrays<float, LogBase::e, Problem<Shape>>> arrays;
+  for (int rank = 0; rank < ranks; ++rank) arrays.emplace_back(problem);
   Space const space{};
-  SelfCommunicator communicator;
-  auto pass_kv =
-      make_pass_kv_plan(space, communicator, problem.tree, ContiguousShards{}, problem.shape);
-  auto pass_q = make_pass_q_plan(space, communicator, problem.tree, problem.shape);
-  auto const of_kv = make_workspace(space, pass_kv);
-  auto const of_q = make_workspace(space, pass_q.distributed.attention);
-  ToolEvents const events;
-  pass_kv_attention(space, communicator, pass_kv, array.queries, held.cache, array.outputs, of_kv);
-  pass_q_attention(space, communicator, pass_q, array.queries, held.cache, array.outputs, of_q);
-  CHECK(events.allocations() == "");
+  auto const pass_kv = [&](InProcessCommunicator& communicator, auto const& call_twice) {
+    int const rank = communicator.rank();
+    auto plan = make_pass_kv_plan(space, communicator, problem.tree, ContiguousShards{},
+                                  problem.shape, 1024);
+    auto const workspace = make_workspace(space, plan);
+    call_twice([&] {
+      pass_kv_attention(space, communicator, plan, arrays[rank].queries, of.caches[rank].cache,
+                        arrays[rank].outputs, workspace);
+    });
+  };
+  CHECK(allocated_by_second_call(space, ranks, pass_kv) == 0);
+  auto const pass_q = [&](InProcessCommunicator& communicator, auto const& call_twice) {
+    int const rank = communicator.rank();
+    auto plan = make_pass_q_plan(space, communicator, of.locals[rank].tree, problem.shape);
+    auto const workspace = make_workspace(space, plan.distributed.attention);
+    call_twice([&] {
+      pass_q_attention(space, communicator, plan, arrays[rank].queries, of.caches[rank].cache,
+                       arrays[rank].outputs, workspace);
+    });
+  };
+  CHECK(allocated_by_second_call(space, ranks, pass_q) == 0);
 }
 
 TEST_CASE("a rank that leaves is an error on every other rank") {

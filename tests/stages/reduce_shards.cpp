@@ -18,8 +18,8 @@
 #include <fasttree/comm/in_process_communicator.hpp>
 #include <fasttree/comm/self_communicator.hpp>
 #include "support/random.hpp"
+#include "support/second_call.hpp"
 #include "support/tolerance.hpp"
-#include "support/tools.hpp"
 
 namespace {
 
@@ -292,19 +292,23 @@ TEST_CASE("what is moved is what the formulas say, for 1 to 64 ranks") {
 }
 
 TEST_CASE("a reduction does not allocate") {
-  SelfCommunicator communicator;
-  Part const part = random_parts(1, 5, 1)[0];
-  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
-    for (Payload const payload : {Payload::fp32, Payload::bf16}) {
-      auto reduction =
-          plan_reduction(Space{}, communicator, 5, heads, value_dim, {algorithm, payload});
-      put(reduction, part, 5);
-      Part result(5);
-      test::ToolEvents const events;
-      reduce_shards(Space{}, communicator, reduction, 5, results_in(result, 5));
-      CHECK(events.allocations() == "");
+  constexpr int ranks = 3;
+  auto const parts = random_parts(ranks, 5, 1);
+  for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
+    for (Payload const payload : {Payload::fp32, Payload::fp16, Payload::bf16}) {
+      CAPTURE(name(algorithm));
+      CAPTURE(name(payload));
+      auto const body = [&](InProcessCommunicator& communicator, auto const& call_twice) {
+        auto reduction =
+            plan_reduction(Space{}, communicator, 5, heads, value_dim, {algorithm, payload});
+        Part result(5);
+        call_twice([&] {
+          put(reduction, parts[communicator.rank()], 5);
+          reduce_shards(Space{}, communicator, reduction, 5, results_in(result, 5));
+        });
+      };
+      CHECK(test::allocated_by_second_call(Space{}, ranks, body) == 0);
     }
-  }
 }
 
 TEST_CASE("what is refused, and what ranks disagree about") {

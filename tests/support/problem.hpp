@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -267,6 +268,17 @@ double worst_error(Result<Written> const& result, Answer const& answer, int head
 template <class P, class Written>
 double worst_error(P const& problem, Result<Written> const& result) {
   return worst_error(result, problem.answer(), P::Shape::head_dim);
+}
+
+template <class T>
+bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+template <class Written>
+bool same_bits(Result<Written> const& a, Result<Written> const& b) {
+  return same_bits(a.outputs, b.outputs) && same_bits(a.log_sum_exps, b.log_sum_exps);
 }
 
 }  // namespace fasttree::test

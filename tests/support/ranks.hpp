@@ -18,6 +18,9 @@ namespace fasttree::test {
 /// More than any test takes; those of deadlines have their own.
 inline constexpr std::chrono::seconds long_deadline{60};
 
+/// Of five ranks, most without keys or with few.
+inline constexpr int uneven_shares[][5] = {{0, 0, 1, 0, 0}, {0, 7, 1, 0, 2}, {1, 0, 0, 0, 1000}};
+
 /// The problem that a rank has: the shard, and of the keys only its own.
 template <class P, class Policy>
 P shard_problem(P const& problem, Policy const& policy, ShardOf of) {

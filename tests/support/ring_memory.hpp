@@ -10,6 +10,7 @@
 
 #include <fasttree/ring_attention.hpp>
 #include "ranks.hpp"
+#include "tools.hpp"
 
 namespace fasttree::test {
 
@@ -40,25 +41,6 @@ class WeighedCommunicator {
  private:
   InProcessCommunicator* of_;
   std::int64_t window_bytes_ = 0;
-};
-
-/// Bytes of the views that are allocated while this lives, by all ranks.
-class AllocatedBytes {
- public:
-  AllocatedBytes() {
-    bytes_ = 0;
-    Kokkos::Tools::Experimental::set_allocate_data_callback(
-        [](Kokkos::Tools::SpaceHandle, char const*, void const*, std::uint64_t bytes) {
-          bytes_ += static_cast<std::int64_t>(bytes);
-        });
-  }
-  ~AllocatedBytes() { Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr); }
-  AllocatedBytes(AllocatedBytes const&) = delete;
-  AllocatedBytes& operator=(AllocatedBytes const&) = delete;
-  std::int64_t all() const { return bytes_; }
-
- private:
-  static inline std::atomic<std::int64_t> bytes_ = 0;
 };
 
 /// What a plan of all ranks takes beside their caches, with its workspace and the windows.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What Kokkos Tools see while an object of this type lives: labels of kernels, allocations, fences
-// and copies, in their order, with ", " between them.
+// What Kokkos Tools see while an object lives: by one thread, labels of kernels, allocations, fences
+// and copies, in their order, with ", " between them; by any number, bytes that are allocated.
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +69,25 @@ class ToolEvents {
     std::vector<std::uint32_t> devices;
   };
   static inline Seen seen_;
+};
+
+/// Bytes of the views that are allocated while this lives, by all threads.
+class AllocatedBytes {
+ public:
+  AllocatedBytes() {
+    bytes_ = 0;
+    Kokkos::Tools::Experimental::set_allocate_data_callback(
+        [](Kokkos::Tools::SpaceHandle, char const*, void const*, std::uint64_t bytes) {
+          bytes_ += static_cast<std::int64_t>(bytes);
+        });
+  }
+  ~AllocatedBytes() { Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr); }
+  AllocatedBytes(AllocatedBytes const&) = delete;
+  AllocatedBytes& operator=(AllocatedBytes const&) = delete;
+  std::int64_t all() const { return bytes_; }
+
+ private:
+  static inline std::atomic<std::int64_t> bytes_ = 0;
 };
 
 }  // namespace fasttree::test

@@ -6,8 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <bit>
-#include <cstring>
+#include <algorithm>
 #include <vector>
 
 #include "support/problem.hpp"
@@ -21,17 +20,6 @@ using namespace fasttree::test;
 
 using Shape = AttentionShape<float, 24, 16>;
 constexpr Shape shape{.query_heads = 6, .kv_heads = 2};
-
-template <class T>
-bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
-
-template <class Written>
-bool same_bits(Result<Written> const& a, Result<Written> const& b) {
-  return same_bits(a.outputs, b.outputs) && same_bits(a.log_sum_exps, b.log_sum_exps);
-}
 
 /// The parts of an array of rows that belong to query row `row`.
 std::vector<float> part(std::vector<float> const& all, int row, int rows) {

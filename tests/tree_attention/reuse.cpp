@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "support/problem.hpp"
@@ -23,15 +23,6 @@ using HalfShape = AttentionShape<fasttree::half, 64>;
 template <class S>
 using PlanOf = AttentionPlan<Space, S, DefaultBackend<Space, S>>;
 using Plan = PlanOf<Shape>;
-
-template <class Stored>
-bool same_bits(Result<Stored> const& a, Result<Stored> const& b) {
-  auto const same = []<class T>(std::vector<T> const& x, std::vector<T> const& y) {
-    return x.size() == y.size() &&
-           (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0);
-  };
-  return same(a.outputs, b.outputs) && same(a.log_sum_exps, b.log_sum_exps);
-}
 
 template <class S = Shape>
 Problem<S> random_problem(std::uint64_t seed) {

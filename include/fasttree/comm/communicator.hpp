@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace fasttree {
 
@@ -22,6 +23,15 @@ struct WindowShape {
 
   friend constexpr bool operator==(WindowShape const&, WindowShape const&) = default;
 };
+
+namespace detail {
+
+inline std::string describe(WindowShape const& shape) {
+  return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) +
+         " bytes for purpose " + std::to_string(shape.purpose);
+}
+
+}  // namespace detail
 
 /// What messages cost: us until one arrives, bytes per us that a rank sends, and us for which each
 /// keeps it from sending others.
@@ -85,7 +95,9 @@ concept Communicator = requires(Candidate& communicator, Candidate const& asked,
 /// after it is known; what was received is undefined then.
 template <class Candidate, class Space>
 concept CommunicatorOn = Communicator<Candidate> &&
-    requires(Candidate& communicator, typename Candidate::Window& window, Space const& space) {
+    requires(Candidate& communicator, typename Candidate::Window& window, Space const& space,
+             int rank, std::span<std::byte> memory) {
+  communicator.receive_into(window, rank, memory);
   communicator.begin_round(window, space);
   communicator.end_round(window);
   communicator.wait(space);

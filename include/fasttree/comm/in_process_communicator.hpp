@@ -142,8 +142,8 @@ class InProcessCommunicator {
     window.windows_ = group_->planned[plans_];
     Windows& windows = *window.windows_;
     if (windows.shape != shape)
-      group_->give_up("window of rank " + std::to_string(rank_), describe(windows.shape),
-                      describe(shape));
+      group_->give_up("window of rank " + std::to_string(rank_), detail::describe(windows.shape),
+                      detail::describe(shape));
     windows.memory[rank_] = std::move(memory);
     windows.arrivals[rank_] = std::move(arrivals);
     if (++windows.joined == size()) {
@@ -215,10 +215,6 @@ class InProcessCommunicator {
 
   static constexpr char const* has_left = "that it has left";
   static std::string of(int rank) { return "rank " + std::to_string(rank); }
-  static std::string describe(WindowShape const& shape) {
-    return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) +
-           " bytes for purpose " + std::to_string(shape.purpose);
-  }
 
   void start() { until_ = std::chrono::steady_clock::now() + deadline_; }
 

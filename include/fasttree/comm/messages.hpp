@@ -67,8 +67,8 @@ class Messages {
 
   void begin(Comm& communicator) { communicator.begin(window_); }
 
-  /// Sends, then receives: into slots, or, if `ordered`, what replaces a rank's own rows into these.
-  /// `floats_of(part)` are those of the rows of a part, within `own`.
+  /// Sends, then receives: into slots, or, if `ordered`, what replaces a rank's own rows into
+  /// these. `floats_of(part)` are those of the rows of a part, within `own`.
   template <class FloatsOf>
   void move(Space const& space, Comm& communicator, ScheduledRound const& round, float const* own,
             FloatsOf const& floats_of) {

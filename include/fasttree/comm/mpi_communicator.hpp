@@ -383,11 +383,7 @@ class MpiCommunicator {
                   "MPI_Iallreduce");
     complete_on_all(request, made);
     if (!std::ranges::equal(made->mine, made->largest))
-      group_->give_up("window of a rank",
-                      std::to_string(shape.slots) + " slots of " +
-                          std::to_string(shape.slot_bytes) + " bytes for purpose " +
-                          std::to_string(shape.purpose) + ", as here",
-                      "another");
+      group_->give_up("window of a rank", detail::describe(shape) + ", as here", "another");
   }
 
   std::shared_ptr<detail::MpiGroup> group_;

@@ -2,7 +2,8 @@
 #pragma once
 // Ranks with a GPU each, over NCCL, or RCCL where Kokkos has HIP: messages between device memories,
 // in the order of a stream; and, where NCCL lets kernels reach the memory of all ranks, stores. Only
-// those who have NCCL include it; in CMake, link fasttree::nccl. Whoever starts the ranks hands out the id: MPI_Bcast, a file, a socket.
+// those who have NCCL include it; in CMake, link fasttree::nccl. Whoever starts the ranks hands out
+// the id: MPI_Bcast, a file, a socket.
 //     ncclUniqueId id = rank == 0 ? fasttree::make_nccl_id() : ncclUniqueId{};
 //     MPI_Bcast(&id, sizeof(id), MPI_BYTE, 0, MPI_COMM_WORLD);
 //     fasttree::NcclCommunicator communicator(space, id, rank, ranks, std::chrono::seconds(10));
@@ -36,9 +37,10 @@ inline ncclUniqueId make_nccl_id() {
   return id;
 }
 
-/// What algorithms are priced by: within a node fitted to pushed rows of two H200s on NVLink, between
-/// nodes guesses; the ranks of a node, 0: those whose memory kernels reach, or all; and where the
-/// epochs of pushed rows begin.
+/// What algorithms are priced by: within a node fitted to pushed rows of two H200s on NVLink, by
+/// which one_shot moves; others, by ncclSend, take longer than their price. Between nodes guesses.
+/// The ranks of a node, 0: those whose memory kernels reach, or all; and where the epochs of pushed
+/// rows begin.
 struct NcclOptions {
   LinkCosts within{.latency = 4, .rate = 146e3, .message = 0.5};
   LinkCosts between{.latency = 15, .rate = 40e3, .message = 1};
@@ -49,8 +51,8 @@ struct NcclOptions {
 /// A rank of NCCL's. One thread at a time uses it; it ends before Kokkos does.
 ///
 /// What is enqueued by one of its calls is done in the order of the space, and may be captured in a
-/// graph. A host that waits for it calls `wait`: space.fence() waits for a rank that is gone forever.
-/// After an `Error` nothing of it waits any more.
+/// graph. A host that waits for it calls `wait`: space.fence() waits for a rank that is gone
+/// forever. After an `Error` nothing of it waits any more.
 class NcclCommunicator {
  public:
   using Space = detail::NcclSpace;
@@ -71,8 +73,8 @@ class NcclCommunicator {
   /// \param id        of one make_nccl_id(), the same on all ranks
   /// \param deadline  most that any call takes, and that a kernel waits for another rank
   ///
-  /// Errors: `Error` unless there are such ranks and time; on another NCCL than that of the header;
-  /// where a rank does not take part by the deadline; where NCCL reports one.
+  /// Errors: `Error` unless there are such ranks and time; on another minor version of NCCL than
+  /// the header's; where a rank does not take part by the deadline; where NCCL reports one.
   NcclCommunicator(Space const& space, ncclUniqueId const& id, int rank, int ranks,
                    std::chrono::nanoseconds deadline, NcclOptions const& options = {})
       : group_(std::make_shared<detail::NcclGroup>()) {
@@ -118,8 +120,7 @@ class NcclCommunicator {
                                  shape.slots * window.stride());
     agree({static_cast<std::uint64_t>(shape.slots), shape.slot_bytes, shape.purpose,
            static_cast<std::uint64_t>(shape.sends)},
-          std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) +
-              " bytes for purpose " + std::to_string(shape.purpose));
+          detail::describe(shape));
     return window;
   }
 

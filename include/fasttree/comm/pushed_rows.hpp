@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rows of floats that kernels store into the memory of all other ranks, where they can reach it, and
-// that kernels there wait for: no message, no handshake, no host. A float travels in a cell of 8
+// Rows of floats that kernels store into the memory of all other ranks, where they can reach it,
+// and that kernels there wait for: no message, no handshake, no host. A float travels in a cell of 8
 // bytes, which arrive at once, together with the number of the exchange, its epoch. There is a set
-// of cells for even epochs and one for odd ones: a rank that is one exchange ahead of another cannot
-// be two ahead. Epochs are counted in memory of the device, so that a graph can be replayed.
+// of cells for even epochs and one for odd ones: a rank that is one exchange ahead of another
+// cannot be two ahead. Epochs are counted in memory of the device, so that a graph can be replayed.
 
 #include <bit>
 #include <cstddef>
@@ -125,7 +125,8 @@ struct PushedRows {
       });
     team.team_barrier();  // all threads have read it
     Kokkos::single(Kokkos::PerTeam(team), [&] {
-      epochs[team.league_rank()] = epoch == last_epoch ? 2 : epoch + 1;  // as odd or even as it was
+      // As even as 0, which would follow.
+      epochs[team.league_rank()] = epoch == last_epoch ? 2 : epoch + 1;
     });
   }
 

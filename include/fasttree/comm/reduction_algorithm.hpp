@@ -45,8 +45,8 @@ constexpr char const* name(ReductionAlgorithm algorithm) {
   return names[static_cast<int>(algorithm)];
 }
 
-/// In what outputs are sent. Log-sum-exps, weights and maxima are floats always, and what arrives is
-/// merged in float. By fp16 no output, and in sums no weighted one, may be above 65504.
+/// In what outputs are sent. Log-sum-exps, weights and maxima are floats always, and what arrives
+/// is merged in float. By fp16 no output, and in sums no weighted one, may be above 65504.
 enum class Payload { fp32, fp16, bf16 };
 
 constexpr char const* name(Payload payload) {
@@ -165,7 +165,8 @@ constexpr double price(ReductionAlgorithm algorithm, int ranks, ReductionSize si
 }
 
 /// The same in nodes. Of several nodes all but those in two levels are priced as if every link were
-/// one between nodes; comm/simulate_reduction.hpp follows each message.
+/// one between nodes; comm/simulate_reduction.hpp follows each message. Prices do not know
+/// one_link_per_node.
 constexpr double price(ReductionAlgorithm algorithm, Topology const& topology, ReductionSize size) {
   int const p = topology.ranks, g = topology.ranks_per_node, n = topology.nodes();
   if (n == 1) return price(traffic(algorithm, p, size, g), p, topology.within);

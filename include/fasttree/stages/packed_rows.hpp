@@ -5,7 +5,6 @@
 // that all ranks merge the same; sums and merges are those of floats.
 
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include <fasttree/comm/reduction_schedule.hpp>
@@ -89,7 +88,6 @@ class PackedRows {
   bool are_used() const { return payload_ != Payload::fp32; }
   int width() const { return shape_.packed_width(); }
   float* data() const { return packed_.data(); }
-  std::int64_t size() const { return static_cast<std::int64_t>(packed_.size()); }
   float* slot(int i) const { return unpacked_.data() + i * slot_floats_; }
   SlotRows const* slots() const { return slots_.data(); }  ///< where kernels read them
 

@@ -51,7 +51,7 @@ class ShardAtHand {
               std::int64_t message_bytes)
       : shape_(shape), tokens_(std::move(tokens)) {
     static_assert(runs_on_host<Space>,
-                  "fasttree::ShardAtHand: these communicators move host memory: use a host space");
+                  "fasttree::ShardAtHand: rings are for host spaces alone: use a host space");
     if (message_bytes <= 0 || message_bytes % 64 != 0)
       fail("make_pass_kv_plan", "message_bytes", "a positive multiple of 64", message_bytes);
     std::int64_t const most = elements(*std::ranges::max_element(tokens_));

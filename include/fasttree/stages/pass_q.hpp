@@ -28,9 +28,8 @@ class GatheredQueries {
   /// Collective, with the same numbers on all ranks; for up to so many queries.
   GatheredQueries(Space const& space, Comm& communicator, Shape const& shape, int queries)
       : heads_(shape.query_heads), ranks_(communicator.size()), most_(queries) {
-    static_assert(
-        runs_on_host<Space>,
-        "fasttree::GatheredQueries: these communicators move host memory: use a host space");
+    static_assert(runs_on_host<Space>,
+                  "fasttree::GatheredQueries: rings are for host spaces alone: use a host space");
     queries_ = Kokkos::View<Stored*, Space>(
         Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::pass_q::queries"),
         rows(heads_, queries));

@@ -194,8 +194,8 @@ Kokkos::View<ScheduledMerge*, Space> upload_merges(Space const& space,
 /// each; what is merged is then float. All ranks get the same bits, but not by all algorithms.
 ///
 /// Allocates records and what the algorithm needs beside them, and has the communicator register
-/// twice the messages that a rank gets in an exchange. Errors: `Error` on negative numbers, where
-/// ranks disagree, and those of the communicator.
+/// memory for the messages that a rank gets in an exchange. Errors: `Error` on negative numbers,
+/// where ranks disagree, and those of the communicator.
 template <class Space, Communicator Comm>
 ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicator, int queries,
                                            int query_heads, int value_dim, ReductionMethod method) {
