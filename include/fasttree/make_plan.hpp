@@ -97,8 +97,8 @@ template <class Space, class Shape, class Backend>
 Workspace<Space> make_workspace(Space const& space,
                                 AttentionPlan<Space, Shape, Backend> const& plan,
                                 typename Workspace<Space>::Memory memory) {
-  require(memory.extent(0) >= workspace_bytes(space, plan), "make_workspace", "memory.extent(0)",
-          workspace_bytes(space, plan), memory.extent(0));
+  require(memory.size() >= workspace_bytes(space, plan), "make_workspace", "memory.size()",
+          workspace_bytes(space, plan), memory.size());
   Workspace<Space> workspace(std::move(memory), workspace_layout(space, plan));
   Backend::prepare(space, plan, workspace);
   return workspace;
@@ -111,9 +111,7 @@ Workspace<Space> make_workspace(Space const& space,
                                 std::size_t more_partials = 0) {
   return make_workspace(
       space, plan,
-      typename Workspace<Space>::Memory(
-          Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::workspace"),
-          workspace_bytes(space, plan, more_partials)));
+      allocate(space, "fasttree::workspace", workspace_bytes(space, plan, more_partials)));
 }
 
 }  // namespace fasttree

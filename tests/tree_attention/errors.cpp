@@ -100,7 +100,7 @@ TEST_CASE("refused: a workspace that is one byte short; one that just suffices i
                std::to_string(bytes - 1));
   CHECK_NOTHROW(make_workspace(call.space, call.plan, Memory("memory", bytes)));
   CHECK_THROWS_WITH_AS(make_workspace(call.space, call.plan, Memory("memory", bytes - 1)),
-                       ("fasttree::make_workspace: memory.extent(0): expected " +
+                       ("fasttree::make_workspace: memory.size(): expected " +
                         std::to_string(bytes) + ", found " + std::to_string(bytes - 1))
                            .c_str(),
                        Error);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kokkos::View of any layout, managed or not, as every array of a call; the README's own way.
+// Kokkos::View of any layout, managed or not, as every array of a call; the README's own way. Arrays at
+// pointers.
 
 #include <fasttree/fasttree.hpp>
 
@@ -66,4 +67,24 @@ TEST_CASE("views of LayoutRight for keys, of either layout for queries and outpu
   Problem<Shape> const problem(random_forest(7), {.query_heads = 4, .kv_heads = 2});
   CHECK(error_with<Kokkos::LayoutRight, Kokkos::LayoutRight>(problem) <= 1);
   CHECK(error_with<Kokkos::LayoutRight, Kokkos::LayoutLeft>(problem) <= 1);
+}
+
+TEST_CASE("arrays at pointers") {
+  if constexpr (runs_on_host<Space>) {
+    Space const space{};
+    Problem<Shape> const problem(random_forest(7), {.query_heads = 4, .kv_heads = 2});
+    std::int64_t const slots = problem.tree.slots(), rows = problem.tree.queries();
+    Result<float> result{std::vector<float>(rows * 4 * 16), {}};
+    std::vector<NaturalLogSumExp> sums(rows * 4);
+    auto const cache = make_contiguous_cache(space, row_major(problem.keys.data(), {slots, 2, 16}),
+                                             row_major(problem.values.data(), {slots, 2, 16}));
+    auto const plan = make_plan(space, problem.tree, problem.shape);
+    auto const workspace = make_workspace(space, plan);
+    tree_attention(space, plan, row_major(problem.queries.data(), {rows, 4, 16}), cache,
+                   row_major(result.outputs.data(), {rows, 4, 16}),
+                   row_major(sums.data(), {rows, 4}), workspace);
+    space.fence();
+    for (auto const sum : sums) result.log_sum_exps.push_back(sum.value);
+    CHECK(worst_error(problem, result) <= 1);
+  }
 }

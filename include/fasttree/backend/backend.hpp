@@ -23,8 +23,8 @@ struct Results {
   StridedArray<Output, 3> outputs;
   StridedArray<LogSumExp<Base>, 2> log_sum_exps;
 
-  KOKKOS_FORCEINLINE_FUNCTION void write_log_sum_exp(int query, int head,
-                                                     NaturalLogSumExp value) const {
+  FASTTREE_FORCEINLINE_FUNCTION void write_log_sum_exp(int query, int head,
+                                                       NaturalLogSumExp value) const {
     if (log_sum_exps.data != nullptr) log_sum_exps(query, head) = convert<Base>(value);
   }
 };

@@ -15,7 +15,7 @@ class ContiguousCache : public detail::KeyValueRows<ElementType> {
                   StridedArray<ElementType const, 3> values)
       : detail::KeyValueRows<ElementType>("ContiguousCache", keys, values) {}
 
-  KOKKOS_FORCEINLINE_FUNCTION std::int64_t locate(std::int64_t slot) const { return slot; }
+  FASTTREE_FORCEINLINE_FUNCTION std::int64_t locate(std::int64_t slot) const { return slot; }
   std::int64_t slots() const { return this->rows(); }
 };
 

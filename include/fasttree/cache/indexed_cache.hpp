@@ -17,7 +17,7 @@ class IndexedCache : public detail::KeyValueRows<ElementType> {
       : detail::KeyValueRows<ElementType>("IndexedCache", keys, values),
         row_of_slot_(row_of_slot) {}
 
-  KOKKOS_FORCEINLINE_FUNCTION std::int64_t locate(std::int64_t slot) const {
+  FASTTREE_FORCEINLINE_FUNCTION std::int64_t locate(std::int64_t slot) const {
     return row_of_slot_(slot);
   }
   std::int64_t slots() const { return row_of_slot_.extents[0]; }

@@ -54,10 +54,10 @@ class KeyValueRows {
     validate_cache(function, keys_, values_);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION ElementType const* key(std::int64_t row, int head) const {
+  FASTTREE_FORCEINLINE_FUNCTION ElementType const* key(std::int64_t row, int head) const {
     return &keys_(row, head, 0);
   }
-  KOKKOS_FORCEINLINE_FUNCTION ElementType const* value(std::int64_t row, int head) const {
+  FASTTREE_FORCEINLINE_FUNCTION ElementType const* value(std::int64_t row, int head) const {
     return &values_(row, head, 0);
   }
 

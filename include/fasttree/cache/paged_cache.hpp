@@ -30,18 +30,18 @@ class PagedCache {
             keys_.extents[1]);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION Location locate(std::int64_t slot) const {
+  FASTTREE_FORCEINLINE_FUNCTION Location locate(std::int64_t slot) const {
     std::int64_t const entry = slot / page_size();
     return {page_table_(entry), slot - entry * page_size()};
   }
-  KOKKOS_FORCEINLINE_FUNCTION ElementType const* key(Location at, int head) const {
+  FASTTREE_FORCEINLINE_FUNCTION ElementType const* key(Location at, int head) const {
     return &keys_(at.page, at.token, head, 0);
   }
-  KOKKOS_FORCEINLINE_FUNCTION ElementType const* value(Location at, int head) const {
+  FASTTREE_FORCEINLINE_FUNCTION ElementType const* value(Location at, int head) const {
     return &values_(at.page, at.token, head, 0);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION std::int64_t page_size() const { return keys_.extents[1]; }
+  FASTTREE_FORCEINLINE_FUNCTION std::int64_t page_size() const { return keys_.extents[1]; }
   std::int64_t slots() const { return page_table_.extents[0] * page_size(); }
   int kv_heads() const { return static_cast<int>(keys_.extents[2]); }
   int head_dim() const { return static_cast<int>(keys_.extents[3]); }

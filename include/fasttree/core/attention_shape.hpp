@@ -41,7 +41,7 @@ struct AttentionShape {
   float softmax_scale = detail::reciprocal_sqrt(HeadDim);
 
   /// Query heads that share one KV head.
-  KOKKOS_INLINE_FUNCTION constexpr int group() const { return query_heads / kv_heads; }
+  FASTTREE_INLINE_FUNCTION constexpr int group() const { return query_heads / kv_heads; }
 
   friend constexpr bool operator==(AttentionShape const&, AttentionShape const&) = default;
 };

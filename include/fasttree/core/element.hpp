@@ -17,9 +17,9 @@ struct half {
   std::uint16_t bits = 0;
 
   half() = default;
-  KOKKOS_INLINE_FUNCTION explicit constexpr half(float value) : bits(round(value)) {}
+  FASTTREE_INLINE_FUNCTION explicit constexpr half(float value) : bits(round(value)) {}
 
-  KOKKOS_INLINE_FUNCTION constexpr operator float() const {
+  FASTTREE_INLINE_FUNCTION constexpr operator float() const {
     std::uint32_t const sign = (bits & 0x8000u) << 16;
     std::uint32_t const magnitude = bits & 0x7fffu;
     // Moving the exponent by a product makes subnormal halves come out right as well.
@@ -29,7 +29,7 @@ struct half {
   }
 
  private:
-  KOKKOS_INLINE_FUNCTION static constexpr std::uint16_t round(float value) {
+  FASTTREE_INLINE_FUNCTION static constexpr std::uint16_t round(float value) {
     std::uint32_t const all = __builtin_bit_cast(std::uint32_t, value);
     std::uint32_t const sign = (all >> 16) & 0x8000u;
     std::uint32_t const magnitude = all & 0x7fffffffu;
@@ -50,14 +50,14 @@ struct bfloat16 {
   std::uint16_t bits = 0;
 
   bfloat16() = default;
-  KOKKOS_INLINE_FUNCTION explicit constexpr bfloat16(float value) : bits(round(value)) {}
+  FASTTREE_INLINE_FUNCTION explicit constexpr bfloat16(float value) : bits(round(value)) {}
 
-  KOKKOS_INLINE_FUNCTION constexpr operator float() const {
+  FASTTREE_INLINE_FUNCTION constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }
 
  private:
-  KOKKOS_INLINE_FUNCTION static constexpr std::uint16_t round(float value) {
+  FASTTREE_INLINE_FUNCTION static constexpr std::uint16_t round(float value) {
     std::uint32_t const all = __builtin_bit_cast(std::uint32_t, value);
     if ((all & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((all >> 16) | 0x40u);
     return static_cast<std::uint16_t>((all + 0x7fffu + ((all >> 16) & 1u)) >> 16);

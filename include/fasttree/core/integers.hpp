@@ -8,13 +8,13 @@ namespace fasttree {
 
 /// The smallest integer not below a / b; a >= 0, b > 0.
 template <class Integer>
-KOKKOS_INLINE_FUNCTION constexpr Integer ceil_div(Integer a, Integer b) {
+FASTTREE_INLINE_FUNCTION constexpr Integer ceil_div(Integer a, Integer b) {
   return (a + b - 1) / b;
 }
 
 /// The smallest multiple of b not below a; a >= 0, b > 0.
 template <class Integer>
-KOKKOS_INLINE_FUNCTION constexpr Integer round_up(Integer a, Integer b) {
+FASTTREE_INLINE_FUNCTION constexpr Integer round_up(Integer a, Integer b) {
   return ceil_div(a, b) * b;
 }
 

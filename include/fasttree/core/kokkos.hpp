@@ -33,12 +33,35 @@
 #define FASTTREE_CUDA 0
 #endif
 
+// Functions that kernels of CUDA call as well as those of Kokkos: under nvcc they are for the device
+// even if Kokkos has no CUDA.
+#if defined(__CUDACC__) && !defined(KOKKOS_ENABLE_CUDA)
+#define FASTTREE_INLINE_FUNCTION __host__ __device__ inline
+#define FASTTREE_FORCEINLINE_FUNCTION __host__ __device__ __forceinline__
+#else
+#define FASTTREE_INLINE_FUNCTION KOKKOS_INLINE_FUNCTION
+#define FASTTREE_FORCEINLINE_FUNCTION KOKKOS_FORCEINLINE_FUNCTION
+#endif
+
 namespace fasttree {
+
+/// An execution space of Kokkos.
+template <class Space>
+concept KokkosSpace = Kokkos::is_execution_space<Space>::value;
 
 /// Whether code of `Space` runs on the host.
 template <class Space>
-inline constexpr bool runs_on_host =
+inline constexpr bool runs_on_host = false;
+template <KokkosSpace Space>
+inline constexpr bool runs_on_host<Space> =
     std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+
+/// Whether code of `Space` reaches what lies in a memory space of Kokkos.
+template <class Space, class MemorySpace>
+inline constexpr bool reaches = !std::is_same_v<MemorySpace, Kokkos::HostSpace>;
+template <KokkosSpace Space, class MemorySpace>
+inline constexpr bool reaches<Space, MemorySpace> =
+    Kokkos::SpaceAccessibility<Space, MemorySpace>::accessible;
 
 /// Memory of the host that devices copy to and from by themselves, where there are devices.
 #if KOKKOS_VERSION >= 40000

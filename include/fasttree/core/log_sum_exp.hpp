@@ -36,7 +36,7 @@ using BinaryLogSumExp = LogSumExp<LogBase::two>;
 
 /// The same log-sum-exp in another base. Between equal bases it changes no bit.
 template <LogBase To, LogBase From>
-KOKKOS_INLINE_FUNCTION constexpr LogSumExp<To> convert(LogSumExp<From> from) {
+FASTTREE_INLINE_FUNCTION constexpr LogSumExp<To> convert(LogSumExp<From> from) {
   if constexpr (To == From) return from;
   constexpr float ln2 = 0.693147180559945f;
   constexpr float factor = To == LogBase::e ? ln2 : 1 / ln2;
@@ -54,7 +54,7 @@ struct MergeWeights {
 /// on either side makes all of it nan. Both weights are 0 where neither side has keys; a side whose
 /// weight is 0 need not be read.
 template <LogBase Base>
-KOKKOS_INLINE_FUNCTION MergeWeights<Base> merge_weights(LogSumExp<Base> a, LogSumExp<Base> b) {
+FASTTREE_INLINE_FUNCTION MergeWeights<Base> merge_weights(LogSumExp<Base> a, LogSumExp<Base> b) {
   if (b.value != b.value) return {b.value, b.value, b};
   bool const a_is_top = !(a.value < b.value);
   float const top = a_is_top ? a.value : b.value;
@@ -71,8 +71,8 @@ KOKKOS_INLINE_FUNCTION MergeWeights<Base> merge_weights(LogSumExp<Base> a, LogSu
 /// leak). Ordered by weight, so that swapping the sides changes no bit, with fused multiply-adds
 /// too: where the weights are equal both are 1/2, and products with 1/2 are exact.
 template <LogBase Base>
-KOKKOS_INLINE_FUNCTION float merge_outputs(MergeWeights<Base> const& weights, float const& a,
-                                           float const& b) {
+FASTTREE_INLINE_FUNCTION float merge_outputs(MergeWeights<Base> const& weights, float const& a,
+                                             float const& b) {
   bool const b_is_top = weights.a < weights.b;
   float const top = b_is_top ? weights.b : weights.a;
   float const low = b_is_top ? weights.a : weights.b;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Arrays as kernels see them: a pointer and strides of 64 bits, taken from a Kokkos::View of any
-// layout or from anything mdspan-like. Refers to memory that the caller keeps.
+// layout, from anything mdspan-like, or from a pointer. Refers to memory that the caller keeps.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ struct StridedArray {
   std::int64_t strides[Rank] = {};
 
   template <class... Indices>
-  requires(sizeof...(Indices) == Rank) KOKKOS_FORCEINLINE_FUNCTION T& operator()(
+  requires(sizeof...(Indices) == Rank) FASTTREE_FORCEINLINE_FUNCTION T& operator()(
       Indices... indices) const {
     std::int64_t const all[] = {static_cast<std::int64_t>(indices)...};
     std::int64_t offset = 0;
@@ -28,6 +28,21 @@ struct StridedArray {
     return data[offset];
   }
 };
+
+/// The array of these extents at `data`, elements in row-major order without gaps:
+/// row_major(queries, {requests, query_heads, head_dim}). For other strides name them:
+/// StridedArray<T, 3>{data, {extents...}, {strides...}}, in elements.
+template <class T, int Rank>
+StridedArray<T, Rank> row_major(T* data, std::int64_t const (&extents)[Rank]) {
+  StridedArray<T, Rank> array{data};
+  std::int64_t stride = 1;
+  for (int i = Rank - 1; i >= 0; --i) {
+    array.extents[i] = extents[i];
+    array.strides[i] = stride;
+    stride *= extents[i];
+  }
+  return array;
+}
 
 namespace detail {
 
@@ -39,6 +54,10 @@ template <class Array>
 requires requires { typename Array::element_type; }
 struct ArrayElement<Array> {
   using type = typename Array::element_type;
+};
+template <class T, int Rank>
+struct ArrayElement<StridedArray<T, Rank>> {
+  using type = T;
 };
 
 template <class Array>
@@ -61,7 +80,7 @@ using ElementOf = typename detail::ArrayElement<Array>::type;
 template <class Space, int Rank, class Array>
 StridedArray<ElementOf<Array>, Rank> strided(Array const& array) {
   if constexpr (requires { typename Array::memory_space; })
-    static_assert(Kokkos::SpaceAccessibility<Space, typename Array::memory_space>::accessible,
+    static_assert(reaches<Space, typename Array::memory_space>,
                   "fasttree: this array lies in memory that the execution space cannot reach");
   static_assert(detail::rank_of<Array>() == Rank,
                 "fasttree: this array has another number of dimensions than it should");
@@ -76,6 +95,13 @@ StridedArray<ElementOf<Array>, Rank> strided(Array const& array) {
     result.strides[i] = static_cast<std::int64_t>(array.stride(i));
   }
   return result;
+}
+
+template <class Space, int Rank, class T, int ArrayRank>
+StridedArray<T, Rank> strided(StridedArray<T, ArrayRank> const& array) {
+  static_assert(ArrayRank == Rank,
+                "fasttree: this array has another number of dimensions than it should");
+  return array;
 }
 
 /// The same array, read only.

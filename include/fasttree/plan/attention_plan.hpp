@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 #include <fasttree/core/integers.hpp>
 #include <fasttree/core/kokkos.hpp>
+#include <fasttree/core/memory.hpp>
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/plan/plan_tables.hpp>
 
@@ -64,10 +64,7 @@ class UploadedArrays {
         end = begin + array.from.size() * sizeof(E);
       };
       (place(arrays), ...);
-      using Bytes = Kokkos::View<std::byte const*, Kokkos::HostSpace,
-                                 Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-      Kokkos::deep_copy(space, Kokkos::subview(memory_, std::make_pair(std::size_t{0}, end)),
-                        Bytes(host_.data(), end));
+      fasttree::upload(space, memory_, host_.data(), end);
     }
   }
 
@@ -88,14 +85,13 @@ class UploadedArrays {
       end += round_up(sections[i].bytes, alignment);
     }
     host_.resize(end);
-    memory_ = Kokkos::View<std::byte*, Space>(
-        Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::make_plan::tables"), end);
+    memory_ = allocate(space, "fasttree::make_plan::tables", end);
     sections_ = sections;
   }
 
   std::array<Section, Arrays> sections_{};
   std::vector<std::byte> host_;
-  Kokkos::View<std::byte*, Space> memory_;
+  Memory<Space> memory_;
 };
 
 }  // namespace detail

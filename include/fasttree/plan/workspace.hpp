@@ -10,7 +10,7 @@
 
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/integers.hpp>
-#include <fasttree/core/kokkos.hpp>
+#include <fasttree/core/memory.hpp>
 #include <fasttree/plan/attention_plan.hpp>
 
 namespace fasttree {
@@ -75,11 +75,11 @@ class WorkspaceLayout {
 template <class Space>
 class Workspace {
  public:
-  using Memory = Kokkos::View<std::byte*, Space>;
+  using Memory = fasttree::Memory<Space>;
 
   WorkQueue* queue() const { return reinterpret_cast<WorkQueue*>(memory_.data()); }
   std::byte* data() const { return memory_.data(); }
-  std::size_t bytes() const { return memory_.extent(0); }
+  std::size_t bytes() const { return memory_.size(); }
   WorkspaceLayout const& layout() const { return layout_; }
 
  private:
