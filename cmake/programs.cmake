@@ -17,7 +17,11 @@
 #   fasttree_nccl_test(distributed_attention/nccl.cpp RANKS 1 2)
 #                                           one program on Kokkos::Cuda, and one ctest for each number of
 #                                           ranks; skipped without NCCL, MPI, Kokkos with CUDA, or so many GPUs
+#   fasttree_stream_test(backend/cuda/stream.cpp)
+#                                           one program and one ctest, whose work runs on a CudaStream: where
+#                                           Kokkos has no CUDA, by nvcc alone, and skipped without it or a GPU
 #   fasttree_example(first.cpp [arguments]) one program, and one ctest that runs it with these arguments
+#   fasttree_stream_example(cuda_stream.cu) the same of a program for nvcc; skipped as fasttree_stream_test
 #   fasttree_mpi_example(ranks_mpi.cpp RANKS 3)
 #                                           the same on so many ranks; skipped without MPI
 #   fasttree_nccl_example(ranks_nccl.cpp RANKS 2)
@@ -33,7 +37,11 @@ add_library(fasttree_program INTERFACE)
 target_link_libraries(fasttree_program INTERFACE fasttree::fasttree Threads::Threads)
 target_compile_options(fasttree_program INTERFACE
   $<$<NOT:$<CONFIG:Debug>>:-O3>
-  $<$<BOOL:${FASTTREE_NATIVE}>:-march=native>)
+  $<$<AND:$<BOOL:${FASTTREE_NATIVE}>,$<COMPILE_LANGUAGE:CXX>>:-march=native>
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr>)
+if("OPENMP" IN_LIST Kokkos_DEVICES)  # which Kokkos asks for where it is compiled as C++ alone
+  target_compile_options(fasttree_program INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fopenmp>)
+endif()
 
 # Linked by every test, beside that.
 add_library(fasttree_warnings INTERFACE)
@@ -41,7 +49,9 @@ if("CUDA" IN_LIST Kokkos_DEVICES)  # what nvcc hands to the host's compiler is n
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)  # nor can nvcc precompile
   target_compile_options(fasttree_warnings INTERFACE -Wall -Wextra)
 else()
-  target_compile_options(fasttree_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror)
+  target_compile_options(fasttree_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Werror=all-warnings>)
 endif()
 
 # Kokkos spells its devices in capitals; the types are spelled like this.
@@ -200,6 +210,45 @@ function(fasttree_nccl_test source)
   foreach(ranks IN LISTS this_RANKS)
     fasttree_add_nccl_run(${name}.${ranks} ${name} ${ranks})
   endforeach()
+endfunction()
+
+# Sources for nvcc in the language of CMake that Kokkos, without CUDA, knows nothing of.
+function(fasttree_add_stream_program program source)
+  set_source_files_properties(${source} PROPERTIES LANGUAGE CUDA)
+  add_executable(${program} ${source})
+  target_link_libraries(${program} PRIVATE fasttree_program)
+  set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()
+
+# Also where there is no GPU, which the program finds out by itself.
+function(fasttree_add_stream_run test program)
+  add_test(NAME ${test} COMMAND ${program})
+  fasttree_set_test_properties(${test})
+  set_tests_properties(${test} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: no GPU")
+endfunction()
+
+function(fasttree_stream_test source)
+  fasttree_test_name(${source} name)
+  if("CUDA" IN_LIST Kokkos_DEVICES)
+    fasttree_test(${source} ON Cuda)
+  elseif(NOT FASTTREE_NVCC)
+    fasttree_skip_without(${name} nvcc)
+  else()
+    fasttree_add_stream_program(${name} ${source})
+    target_link_libraries(${name} PRIVATE fasttree_warnings fasttree_test_main)
+    target_compile_definitions(${name} PRIVATE FASTTREE_TEST_SPACE=Kokkos::DefaultHostExecutionSpace)
+    fasttree_add_stream_run(${name} ${name})
+  endif()
+endfunction()
+
+function(fasttree_stream_example source)
+  fasttree_test_name(${source} name)
+  if(NOT FASTTREE_NVCC)
+    fasttree_skip_without(example.${name} nvcc)
+    return()
+  endif()
+  fasttree_add_stream_program(${name} ${source})
+  fasttree_add_stream_run(example.${name} ${name})
 endfunction()
 
 function(fasttree_example source)

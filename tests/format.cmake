@@ -16,7 +16,7 @@ if(NOT version MATCHES "version ${pinned}\\.")
 endif()
 
 file(GLOB_RECURSE sources ${ROOT}/include/*.hpp ${ROOT}/examples/*.[ch]pp ${ROOT}/tests/*.[ch]pp
-     ${ROOT}/bench/*.[ch]pp)
+     ${ROOT}/bench/*.[ch]pp ${ROOT}/examples/*.cu ${ROOT}/tests/*.cu)
 foreach(source IN LISTS sources)
   execute_process(COMMAND ${clang_format} --dry-run --Werror ${source}
     ERROR_QUIET RESULT_VARIABLE differs)

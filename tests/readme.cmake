@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Compiles every ```cpp block of README.md: a block with a main() as it is, and runs it; a fragment
-# inside a function that begins with readme_context.hpp, where the names it uses are declared.
+# inside a function that begins with readme_context.hpp, where the names it uses are declared. Fragments
+# in ```cuda blocks begin with readme_stream_context.hpp, and are compiled where there is nvcc.
 
 set(readme ${PROJECT_SOURCE_DIR}/README.md)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${readme})
@@ -10,11 +11,13 @@ file(READ ${readme} text)
 set(count 0)
 set(first_program "")
 while(TRUE)
-  string(FIND "${text}" "```cpp\n" begin)
-  if(begin EQUAL -1)
+  if(NOT text MATCHES "```(cpp|cuda)\n")
     break()
   endif()
-  math(EXPR begin "${begin} + 7")
+  set(language ${CMAKE_MATCH_1})
+  string(FIND "${text}" "${CMAKE_MATCH_0}" begin)
+  string(LENGTH "${CMAKE_MATCH_0}" fence)
+  math(EXPR begin "${begin} + ${fence}")
   string(SUBSTRING "${text}" ${begin} -1 text)
   string(FIND "${text}" "```" end)
   string(SUBSTRING "${text}" 0 ${end} block)
@@ -22,6 +25,14 @@ while(TRUE)
 
   math(EXPR count "${count} + 1")
   set(unit ${CMAKE_CURRENT_BINARY_DIR}/readme/${count}.cpp)
+  set(context readme_context.hpp)
+  if(language STREQUAL "cuda")
+    if(NOT FASTTREE_NVCC)
+      continue()
+    endif()
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/readme/${count}.cu)
+    set(context readme_stream_context.hpp)
+  endif()
   if(block MATCHES "int main\\(")
     file(CONFIGURE OUTPUT ${unit} CONTENT "${block}" @ONLY)
     add_executable(readme.${count} ${unit})
@@ -36,7 +47,7 @@ while(TRUE)
     string(REGEX REPLACE "#include <[^>]+>" "" block "${block}")
     file(CONFIGURE OUTPUT ${unit} @ONLY CONTENT "#include <fasttree/fasttree.hpp>\n${includes}
 void readme_fragment() {
-#include \"readme_context.hpp\"
+#include \"${context}\"
   {
 ${block}
   }

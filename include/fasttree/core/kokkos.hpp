@@ -24,10 +24,11 @@
 #define FASTTREE_VECTORS 1
 #endif
 
-// Whether kernels for NVIDIA GPUs since Ampere can be compiled.
-#if defined(KOKKOS_ENABLE_CUDA) && defined(__CUDACC__) &&                                        \
-    (defined(KOKKOS_ARCH_AMPERE) || defined(KOKKOS_ARCH_ADA89) || defined(KOKKOS_ARCH_HOPPER) || \
-     defined(KOKKOS_ARCH_BLACKWELL))
+// Whether kernels for NVIDIA GPUs since Ampere can be compiled: by nvcc, and if Kokkos has CUDA, for
+// such GPUs.
+#if defined(__NVCC__) && defined(__CUDACC__) &&                                                   \
+    (!defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ARCH_AMPERE) || defined(KOKKOS_ARCH_ADA89) || \
+     defined(KOKKOS_ARCH_HOPPER) || defined(KOKKOS_ARCH_BLACKWELL))
 #define FASTTREE_CUDA 1
 #else
 #define FASTTREE_CUDA 0
@@ -45,7 +46,7 @@
 
 namespace fasttree {
 
-/// An execution space of Kokkos.
+/// An execution space of Kokkos. The verbs also take a CudaStream, which is none.
 template <class Space>
 concept KokkosSpace = Kokkos::is_execution_space<Space>::value;
 

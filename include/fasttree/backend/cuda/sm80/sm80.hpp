@@ -3,7 +3,7 @@
 // The backend of NVIDIA GPUs since Ampere (A100, RTX 4090; newer ones run it as well): mma.sync and
 // cp.async, on half and bfloat16, head_dim and value_dim 64, 96, 128, 192 or 256. In code for
 // sm_90a the wide tile is multiplied by wgmma. Other heads take the portable backend: see
-// select.hpp.
+// select.hpp. Its space is a Kokkos::Cuda or a CudaStream.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,7 +35,8 @@ struct Backend {
   static constexpr double weight_roundoff = unit_roundoff<typename Shape::element_type>;
 
   /// Blocks that run at once.
-  static int teams(Kokkos::Cuda const& space) {
+  template <class Space>
+  static int teams(Space const& space) {
     auto const& device = space.cuda_device_prop();
     constexpr char const* function = "sm80::Backend";
     if (device.major < 8)
@@ -53,21 +54,19 @@ struct Backend {
   }
 
   /// Enqueues what makes a new workspace ready: its queue is empty, nothing has arrived.
-  template <class Shape>
-  static void prepare(Kokkos::Cuda const& space,
-                      AttentionPlan<Kokkos::Cuda, Shape, Backend> const& plan,
-                      Workspace<Kokkos::Cuda> const& workspace) {
+  template <class Space, class Shape>
+  static void prepare(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
+                      Workspace<Space> const& workspace) {
     clear(space, workspace.queue(), sizeof(WorkQueue));
     clear(space, partial_arrays(space, plan, workspace).arrivals,
           workspace_layout(space, plan).arrival_bytes(workspace.bytes()));
   }
 
-  template <class Shape, KVCache Cache, class Output, LogBase Base>
-  static void attend(Kokkos::Cuda const& space,
-                     AttentionPlan<Kokkos::Cuda, Shape, Backend> const& plan,
+  template <class Space, class Shape, KVCache Cache, class Output, LogBase Base>
+  static void attend(Space const& space, AttentionPlan<Space, Shape, Backend> const& plan,
                      StridedArray<typename Shape::element_type const, 3> queries,
                      Cache const& cache, Results<Output, Base> const& results,
-                     Workspace<Kokkos::Cuda> const& workspace) {
+                     Workspace<Space> const& workspace) {
     using Memory = SharedMemory<Shape, Warps, Blocks>;
     static_assert(Memory::bytes(2) <= least_memory);
     auto const& device = space.cuda_device_prop();
@@ -94,12 +93,14 @@ struct Backend {
   static constexpr std::size_t least_memory = 1024 * (Warps == 8 ? 162 : Blocks == 2 ? 81 : 154);
 
   /// Of a multiprocessor.
-  static int blocks(cudaDeviceProp const& device) {
+  template <class Properties>
+  static int blocks(Properties const& device) {
     auto const fit = device.sharedMemPerMultiprocessor / (least_memory + reserved);
     return static_cast<int>(std::clamp<std::size_t>(fit, 1, Blocks));
   }
 
-  static void clear(Kokkos::Cuda const& space, void* memory, std::size_t bytes) {
+  template <class Space>
+  static void clear(Space const& space, void* memory, std::size_t bytes) {
     constexpr char const* function = "make_workspace";
     check(cudaSetDevice(space.cuda_device()), function, "cudaSetDevice");
     check(cudaMemsetAsync(memory, 0, bytes, space.cuda_stream()), function, "cudaMemsetAsync");
