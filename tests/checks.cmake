@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What is tested about the sources themselves: layers, format, headers alone, consumers, README, and
-# what must not compile.
+# What is tested about the sources themselves: layers, format, headers alone, consumers, README, what
+# must not compile, and the machine code of the kernels for NVIDIA GPUs.
 
 get_property(other_tests DIRECTORY PROPERTY TESTS)
 set(cmake_script ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DBINARY=${PROJECT_BINARY_DIR})
@@ -59,6 +59,19 @@ foreach(source IN LISTS sources)
   cmake_path(GET source STEM name)
   add_test(NAME compile_fail.${name}
     COMMAND ${cmake_script} -DSOURCE=${source} -P ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail.cmake)
+endforeach()
+
+# Kernels for GPUs that need not be there: an A100, an RTX 4090, an H100.
+foreach(architecture sm_80 sm_89 sm_90a)
+  if(NOT FASTTREE_NVCC)
+    fasttree_skip_without(codegen.${architecture} nvcc)
+    continue()
+  endif()
+  add_test(NAME codegen.${architecture}
+    COMMAND ${cmake_script} -DNVCC=${FASTTREE_NVCC} -DARCHITECTURE=${architecture}
+      "-DINCLUDES=$<TARGET_PROPERTY:fasttree_headers,INCLUDE_DIRECTORIES>"
+      -P ${CMAKE_CURRENT_SOURCE_DIR}/codegen.cmake)
+  set_tests_properties(codegen.${architecture} PROPERTIES TIMEOUT 300)
 endforeach()
 
 include(readme.cmake)
