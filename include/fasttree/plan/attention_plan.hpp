@@ -33,6 +33,7 @@ struct PlanArrays {
   int const* merge_queries;
   int const* merge_begin;
   int const* merge_partials;
+  std::size_t bytes;  ///< of all, one behind the other; on the host 0
 };
 
 namespace detail {
@@ -49,11 +50,13 @@ struct Upload {
 template <class Space, int Arrays>
 class UploadedArrays {
  public:
-  /// Enqueues one copy of all arrays.
+  /// Enqueues one copy of all arrays. Returns its bytes, which begin at the first array.
   template <class... T>
-  requires(sizeof...(T) == Arrays) void upload(Space const& space, Upload<T> const&... arrays) {
+  requires(sizeof...(T) == Arrays) std::size_t
+      upload(Space const& space, Upload<T> const&... arrays) {
     if constexpr (runs_on_host<Space>) {
       ((arrays.to = arrays.from.data()), ...);
+      return 0;
     } else {
       reserve(space, {arrays.from.size() * sizeof(T)...});
       std::size_t i = 0, end = 0;
@@ -65,6 +68,7 @@ class UploadedArrays {
       };
       (place(arrays), ...);
       fasttree::upload(space, memory_, host_.data(), end);
+      return end;
     }
   }
 
@@ -135,13 +139,13 @@ class AttentionPlan {
     auto const array = []<class T>(std::vector<T> const& from, T const*& to) {
       return detail::Upload<T>{from, to};
     };
-    uploaded_.upload(space, array(counts_, arrays_.counts), array(tables_.items, arrays_.items),
-                     array(tables_.ranges, arrays_.ranges),
-                     array(tables_.query_order, arrays_.query_order),
-                     array(tables_.visible_keys, arrays_.visible_keys),
-                     array(tables_.merge_queries, arrays_.merge_queries),
-                     array(tables_.merge_begin, arrays_.merge_begin),
-                     array(tables_.merge_partials, arrays_.merge_partials));
+    arrays_.bytes = uploaded_.upload(
+        space, array(counts_, arrays_.counts), array(tables_.items, arrays_.items),
+        array(tables_.ranges, arrays_.ranges), array(tables_.query_order, arrays_.query_order),
+        array(tables_.visible_keys, arrays_.visible_keys),
+        array(tables_.merge_queries, arrays_.merge_queries),
+        array(tables_.merge_begin, arrays_.merge_begin),
+        array(tables_.merge_partials, arrays_.merge_partials));
   }
 
   Shape shape_;

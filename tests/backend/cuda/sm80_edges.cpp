@@ -33,6 +33,29 @@ void is_right(Problem<Shape> const& problem, Policy const& policy) {
   CHECK(worst_error(attend_by<Backend<4>>(problem, cache, policy), answer, 64) <= 1);
 }
 
+/// The error of a plan whose items each have 300 more ranges, without keys, than a policy says.
+template <class Backend>
+double error_with_empty_ranges(Problem<Shape> const& problem) {
+  AttentionPlan<Space, Shape, Backend> plan(problem.shape);
+  make_plan_into(Space{}, problem.tree, plan, SubtreePolicy{});
+  plan.rewrite(Space{}, [](Grouping&, PlanTables& tables) {
+    std::vector<KeyRange> ranges;
+    for (WorkItem& item : tables.items) {
+      int const begin = static_cast<int>(ranges.size());
+      for (int i = item.range_begin; i < item.range_end; ++i) ranges.push_back(tables.ranges[i]);
+      KeyRange empty = ranges.back();
+      empty.length = 0;
+      ranges.insert(ranges.end(), 300, empty);
+      item.range_begin = begin;
+      item.range_end = static_cast<int>(ranges.size());
+    }
+    tables.ranges = ranges;
+  });
+  auto const result =
+      attend(plan, problem, make_workspace(Space{}, plan), contiguous_cache(problem));
+  return worst_error(problem, result);
+}
+
 /// A forest whose logits differ much from key to key, so that a large scale leaves one of them.
 Problem<Shape> with_scale(float scale) {
   return {level_forest({1, 5, 40}, {150, 30, 9}),
@@ -59,6 +82,14 @@ TEST_CASE("items of hundreds of key ranges") {
                             {.query_heads = 16, .kv_heads = 1});
   is_right(tuft, NoSharing{});
   is_right(tuft, SubtreePolicy{});
+}
+
+TEST_CASE("items whose last key ranges have no keys") {
+  // More of them than blocks, so that blocks go on to others.
+  Problem<Shape> const problem(level_forest({400, 1200}, {20, 7}),
+                               {.query_heads = 4, .kv_heads = 2});
+  CHECK(error_with_empty_ranges<Default>(problem) <= 1);
+  CHECK(error_with_empty_ranges<Backend<4>>(problem) <= 1);
 }
 
 TEST_CASE("a softmax scale of 0, and of any sign") {

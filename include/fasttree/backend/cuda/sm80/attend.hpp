@@ -38,10 +38,12 @@ class Attend {
   int stages;  ///< places in the ring
 
   __device__ void operator()() const {
+    prefetch_plan();
     extern __shared__ __align__(1024) uint4 shared_memory[];
     auto* const ring = reinterpret_cast<Tile*>(shared_memory);
     auto& memory = *reinterpret_cast<Memory*>(ring + stages);
     if (threadIdx.x == 0)
+#pragma unroll 1
       for (int stage = 0; stage < stages; ++stage) {
         memory.full[stage].initialize(Block<Warps>::build_warps * (32 + 1));
         memory.empty[stage].initialize(Warps);
@@ -65,6 +67,12 @@ class Attend {
   static constexpr int unopened = Record::none - 1;  ///< no task yet
   static constexpr unsigned all = 0xffffffffu;
 
+  /// Asks for all tables: what is looked up in them is looked up one after the other.
+  __device__ void prefetch_plan() const {
+    std::size_t const at = std::size_t{128} * (blockIdx.x + gridDim.x * threadIdx.x);
+    if (at < plan.bytes) prefetch_to_l2(reinterpret_cast<std::byte const*>(plan.counts) + at);
+  }
+
   // ---- the warps that build
 
   __device__ void build_tiles(Tile* ring, Memory& memory) const {
@@ -84,6 +92,8 @@ class Attend {
         if (!builder.is_empty()) copy(builder, ring[at.index]);
         builder.describe(record);
         builder.pass();
+        bool const is_last = builder.ends_task();
+        if (threadIdx.x == multiply_threads) record.is_last = is_last;
       }
       memory.full[at.index].arrive_with_copies();
       __syncwarp();
@@ -157,37 +167,45 @@ class Attend {
     rows.scale = scale < 1e-30f ? 1e-30f : scale;
     int const warp = static_cast<int>(threadIdx.x) / 32;
     int const merge_queries = plan.counts->merge_queries;
-    int task = unopened, row = 0;
-    for (RingPlace at;; at.advance(stages)) {
+    int task = unopened, row = 0, row_warps = 0;
+    for (RingPlace at;;) {
       memory.full[at.index].wait(at.parity);
       Record const& record = memory.tiles[at.index];
-      if (record.task != task) {
-        if (task != unopened) close_task(memory, memory.tasks[task], rows);
+      int const together = record.together;
+      bool is_last = record.is_last;
+      if (task == unopened) {
         task = record.task;
         if (task == Record::none) break;
         row = first_row(memory.tasks[task].task);
+        row_warps = memory.tasks[task].task.row_warps;
         open_task(memory.tasks[task], row, rows);
       }
-      std::uint32_t const keys = shared_address(ring[at.index].keys);
-      std::uint32_t const values = shared_address(ring[at.index].values);
-      int const* const visible = memory.tasks[task].visible;
-      if constexpr (sm90::has_wgmma()) {
-        if (int const row_warps = memory.tasks[task].task.row_warps;
-            record.together > 0 && row_warps >= 4) {
-          int const first_key = warp / row_warps * 64;
-          int const last_key = record.together * Record::part_keys;
-          if (Warps == 8 && last_key > 64 && row_warps == Warps) {
-            rows.template attend_together<Block<Warps>::tile_keys>(record, 0, visible, row, keys,
-                                                                   values);
-          } else if (last_key > first_key) {
-            rows.template attend_together<64>(record, first_key, visible, row, keys, values);
+      if (record.task == task) {
+        std::uint32_t const keys = shared_address(ring[at.index].keys);
+        std::uint32_t const values = shared_address(ring[at.index].values);
+        int const* const visible = memory.tasks[task].visible;
+        if (sm90::has_wgmma() && together > 0 && row_warps >= 4) {
+          if constexpr (sm90::has_wgmma()) {
+            int const first_key = warp < row_warps ? 0 : 64;
+            if (row_warps == Warps && (Warps == 4 || together * Record::part_keys > 64)) {
+              rows.template attend_together<Block<Warps>::tile_keys>(record, 0, visible, row, keys,
+                                                                     values);
+            } else if (together * Record::part_keys > first_key) {
+              rows.template attend_together<64>(record, first_key, visible, row, keys, values);
+            }
           }
-          release(memory, at.index);
-          continue;
+        } else {
+          rows.attend(record, visible, row, record.groups_of(warp), keys, values);
         }
+        release(memory, at.index);
+        at.advance(stages);
+      } else {
+        is_last = true;  // what was left of the task's ranges had no keys for it
       }
-      rows.attend(record, visible, row, record.groups_of(warp), keys, values);
-      release(memory, at.index);
+      if (is_last) {
+        close_task(memory, memory.tasks[task], rows);
+        task = unopened;
+      }
     }
     result_rows.merge_rows(shape, plan, merge_queries);
     finish();
@@ -325,14 +343,25 @@ class Attend {
     float factor[2];
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x) {
+      // The four threads of a row look at different warps.
+      constexpr int looks = Warps / 4;
+      float2 part[looks];
       float top = -detail::infinity, sum = 0.f;
-      for (int w = warp & (row_warps - 1); w < Warps; w += row_warps)
-        top = fmaxf(top, memory.sums[w][thread / 4 + 8 * x].x);
-      float const base = top == -detail::infinity ? 0.f : top * rows.scale;
-      for (int w = warp & (row_warps - 1); w < Warps; w += row_warps) {
-        float2 const part = memory.sums[w][thread / 4 + 8 * x];
-        sum += exp2_approximate(part.x * rows.scale - base) * part.y;
+      FASTTREE_UNROLL
+      for (int i = 0; i < looks; ++i) {
+        int const w = thread % 4 + 4 * i;
+        bool const has_row = ((w ^ warp) & (row_warps - 1)) == 0;
+        part[i] = has_row ? memory.sums[w][thread / 4 + 8 * x] : make_float2(-detail::infinity, 0);
+        top = fmaxf(top, part[i].x);
       }
+      top = fmaxf(top, __shfl_xor_sync(all, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(all, top, 2));
+      float const base = top == -detail::infinity ? 0.f : top * rows.scale;
+      FASTTREE_UNROLL
+      for (int i = 0; i < looks; ++i)
+        sum += exp2_approximate(part[i].x * rows.scale - base) * part[i].y;
+      sum += __shfl_xor_sync(all, sum, 1);
+      sum += __shfl_xor_sync(all, sum, 2);
       factor[x] = exp2_approximate(rows.maximum[x] * rows.scale - base);
       rows.maximum[x] = top;
       rows.sum[x] = sum;

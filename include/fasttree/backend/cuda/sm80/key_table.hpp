@@ -37,6 +37,7 @@ class KeyTable {
   struct Key {
     long long slot;
     int position, rows;
+    int range;  ///< where it was found
   };
 
   __device__ explicit KeyTable(Memory& memory) : memory_(memory) {}
@@ -44,12 +45,41 @@ class KeyTable {
   /// Takes ranges from `begin` on, as many as fit; `rows_of(range)` as in `Range`.
   template <class RowsOf>
   __device__ void fill(KeyRange const* ranges, int begin, int end, RowsOf const& rows_of) {
+    int const lane = static_cast<int>(threadIdx.x) % 32;
     end = min(end, begin + capacity);
-    if (end - begin <= 32) {
-      fill_by_parts<1>(ranges, begin, end, rows_of);
-    } else {
-      fill_by_parts<places / 32>(ranges, begin, end, rows_of);
+    auto const range_at = [&](int at) { return at < end ? ranges[at] : KeyRange{}; };
+    int of_several = 0;
+    std::uint64_t of_warps = 0;  // a byte for each
+    KeyRange next_range = range_at(begin + lane);
+#pragma unroll 1
+    for (int from = begin; from < end; from += 32) {
+      KeyRange const range = next_range;
+      next_range = range_at(from + 32 + lane);
+      int const stream = stream_of(range, rows_of(range));
+      of_several += __popc(__ballot_sync(all, stream == several));
+      of_warps += count_of_warps(stream);
     }
+    // Where the next range of each stream goes; of warps as bytes.
+    constexpr std::uint64_t bytes = 0x0101010101010101u;
+    int const count = of_several + static_cast<int>(of_warps * bytes >> 56);
+    int next_several = 0;
+    std::uint64_t next = of_warps * (bytes << 8) + of_several * bytes;
+    if (lane == 0) memory_.count = count, memory_.firsts = next;
+#pragma unroll 1
+    for (int from = begin; from < end; from += 32) {
+      KeyRange const range = range_at(from + lane);
+      int const rows = rows_of(range), stream = stream_of(range, rows);
+      unsigned const before = __match_any_sync(all, stream) & ((1u << lane) - 1);
+      if (stream != none) {
+        int const to = __popc(before) + (stream == several ? next_several : of_byte(next, stream));
+        memory_.ranges[to] = {range.slot_begin, range.position, rows};
+        memory_.begins[to] = range.length;
+      }
+      next_several += __popc(__ballot_sync(all, stream == several));
+      next += count_of_warps(stream);
+    }
+    __syncwarp();
+    number_keys(lane, count);
   }
 
   /// To be called before the following by those who read the table, when it has been filled.
@@ -64,8 +94,8 @@ class KeyTable {
     return memory_.begins[stream > of_warp(Warps - 1) ? count_ : of_byte(firsts_, stream)];
   }
 
-  /// The key of a number; found soonest in range `near` or the next, then changed to its own.
-  __device__ Key find(int number, int& near) const {
+  /// The key of a number; found soonest in range `near` or the next.
+  __device__ Key find(int number, int near) const {
     int range = near + (memory_.begins[near + 1] <= number ? 1 : 0);
     bool const is_near = memory_.begins[range] <= number && number < memory_.begins[range + 1];
     if (!__all_sync(all, is_near)) {
@@ -74,10 +104,9 @@ class KeyTable {
       for (int step = places / 2; step > 0; step /= 2)
         if (memory_.begins[range + step] <= number) range += step;
     }
-    near = min(range, places - 2);
     int const offset = number - memory_.begins[range];
     Range const found = memory_.ranges[range];
-    return {found.slot + offset, found.position + offset, found.rows};
+    return {found.slot + offset, found.position + offset, found.rows, min(range, places - 2)};
   }
 
  private:
@@ -88,9 +117,9 @@ class KeyTable {
     return static_cast<int>(bytes >> 8 * (stream - of_warp(0)) & 0xff);
   }
 
-  __device__ static int stream_of(int rows) {
+  __device__ static int stream_of(KeyRange const& range, int rows) {
     int const begin = rows & 0xff, end = rows >> 8;
-    if (begin >= end) return none;
+    if (range.length <= 0 || begin >= end) return none;
     int const first = begin / warp_rows, last = (end - 1) / warp_rows;
     return first == last ? of_warp(first) : several;
   }
@@ -107,74 +136,23 @@ class KeyTable {
     return count;
   }
 
-  /// What `fill` does, each thread `Parts` ranges.
-  template <int Parts, class RowsOf>
-  __device__ void fill_by_parts(KeyRange const* ranges, int begin, int end, RowsOf const& rows_of) {
-    int const lane = static_cast<int>(threadIdx.x) % 32;
-    KeyRange range[Parts];
-    FASTTREE_UNROLL
-    for (int i = 0; i < Parts; ++i) {
-      int const at = begin + lane + 32 * i;
-      range[i] = at < end ? ranges[at] : KeyRange{};
-    }
-    int rows[Parts], stream[Parts];
-    std::uint64_t of_warps[Parts], all_warps = 0;  // a byte for each warp
-    int of_several[Parts], all_several = 0;
-    FASTTREE_UNROLL
-    for (int i = 0; i < Parts; ++i) {
-      rows[i] = rows_of(range[i]);
-      stream[i] = range[i].length > 0 ? stream_of(rows[i]) : none;
-      of_several[i] = __popc(__ballot_sync(all, stream[i] == several));
-      of_warps[i] = count_of_warps(stream[i]);
-      all_several += of_several[i];
-      all_warps += of_warps[i];
-    }
-    // Where the next range of each stream goes; of warps as bytes.
-    int next_several = 0;
-    constexpr std::uint64_t bytes = 0x0101010101010101u;
-    std::uint64_t next = all_warps * (bytes << 8) + all_several * bytes;
-    std::uint64_t const firsts = next;
-    int const count = all_several + static_cast<int>(all_warps * bytes >> 56);
-    FASTTREE_UNROLL
-    for (int i = 0; i < Parts; ++i) {
-      unsigned const before = __match_any_sync(all, stream[i]) & ((1u << lane) - 1);
-      if (stream[i] != none) {
-        int const to =
-            __popc(before) + (stream[i] == several ? next_several : of_byte(next, stream[i]));
-        memory_.ranges[to] = {range[i].slot_begin, range[i].position, rows[i]};
-        memory_.begins[to] = range[i].length;
-      }
-      next_several += of_several[i];
-      next += of_warps[i];
-    }
-    if (lane == 0) memory_.count = count, memory_.firsts = firsts;
-    __syncwarp();
-    number_keys(lane, count);
-  }
-
   /// Turns the lengths of ranges into the numbers of their first keys.
   __device__ void number_keys(int lane, int count) {
-    constexpr int parts = places / 32;
-    int length[parts], sum = 0;
-    FASTTREE_UNROLL
-    for (int i = 0; i < parts; ++i) {
-      int const range = lane * parts + i;
-      length[i] = range < count ? memory_.begins[range] : 0;
-      sum += length[i];
+    int begin = 0;  // of the next 32 ranges
+    int range = lane;
+#pragma unroll 1
+    for (; range - lane <= count; range += 32) {
+      int const length = range < count ? memory_.begins[range] : 0;
+      int end = length;
+      for (int step = 1; step < 32; step *= 2) {
+        int const before = __shfl_up_sync(all, end, step);
+        if (lane >= step) end += before;
+      }
+      memory_.begins[range] = range <= count ? begin + end - length : 0x7fffffff;
+      begin += __shfl_sync(all, end, 31);
     }
-    int end = sum;
-    for (int step = 1; step < 32; step *= 2) {
-      int const before = __shfl_up_sync(all, end, step);
-      if (lane >= step) end += before;
-    }
-    int number = end - sum;
-    FASTTREE_UNROLL
-    for (int i = 0; i < parts; ++i) {
-      int const range = lane * parts + i;
-      memory_.begins[range] = range <= count ? number : 0x7fffffff;
-      number += length[i];
-    }
-    if (lane == 31) memory_.begins[places] = number;
+    for (; range < places; range += 32) memory_.begins[range] = 0x7fffffff;
+    if (lane == 0) memory_.begins[places] = begin;
     __syncwarp();
   }
 

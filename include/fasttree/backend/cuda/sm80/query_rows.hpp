@@ -79,7 +79,7 @@ class QueryRows {
     sm90::finish_products();
     keep(product);
     int const first_part = first_key / Tile::part_keys;
-    if (unsigned const masks = tile.all_masks() >> 8 * first_part) {
+    if (unsigned const masks = tile.all_masks() >> 8 * first_part) [[unlikely]] {
       FASTTREE_UNROLL
       for (int g = 0; g < Keys / group_keys; ++g)
         mask(&product[2 * g], tile, masks >> g / 2 * 8, visible, first_key + g * group_keys,

@@ -26,7 +26,7 @@ struct BuilderMemory {
   KeyRow<Stored> rows[Block<Warps>::tile_keys];  ///< of the tile that is written, by parts
   typename KeyTable<Warps>::Memory table;
   int number;                                    ///< of the task
-  int least_visible[Block<Warps>::build_warps];  ///< keys of its path that some row sees
+  int least_visible[Block<Warps>::build_warps];  ///< keys of its path, by 32 rows that see them
 };
 
 /// What a building warp knows; all know the same, but for the key that a thread is to find.
@@ -62,32 +62,47 @@ class TileBuilder {
         if (!take_task()) return false;
         opens_task = true;
       }
-      if (opens_task) describe_task(next_record);
-      if (warp_ == Block<Warps>::build_warps - 1) fill_table();
+      if (warp_ == last_warp) {
+        fill_table();
+      } else if (opens_task) {
+        describe_task(next_record);
+      }
       synchronize();
       table_.read_bounds();
       if (opens_task) read_least_visible();
       range_ += Table::capacity;
-      begin_pass(Pass::of_several_warps);
+      begin_streams();
     }
     return true;
   }
 
   /// Goes on to the next tile.
-  __device__ void pass() { next_ = min(next_ + keys_of_stream(), end_); }
+  __device__ void pass() {
+    bool const in_tile = side_by_side_ > 0 ? stream_ != several : stream_ == only_;
+    if (in_tile) next_ = min(next_ + (tile_keys >> side_by_side_), end_);
+  }
+
+  /// Whether the task has no keys after the tiles that have been passed.
+  __device__ bool ends_task() const {
+    return !__any_sync(all, next_ < end_) && range_ >= task_.item.range_end;
+  }
 
   /// Finds out where the keys of the warp's part of the tile lie.
   __device__ void locate() {
     int const key = 32 * warp_ + lane_;  // of the tile
-    int const group = key / group_keys, stream = group & ((1 << streams_) - 1);
-    int const of_stream = (group >> streams_) * group_keys + key % group_keys;
+    int const group = key / group_keys;
+    int const stream = side_by_side_ > 0 ? group & ((1 << side_by_side_) - 1) : only_;
+    int const of_stream = (group >> side_by_side_) * group_keys + key % group_keys;
     int const number = __shfl_sync(all, next_, stream) + of_stream;
-    exists_ = number < __shfl_sync(all, end_, stream);
+    int const end = __shfl_sync(all, end_, stream);
+    exists_ = number < end;
+    together_ = only_ == several ? min(end - __shfl_sync(all, next_, several), tile_keys) : 0;
     // A step of wgmma multiplies what two or four warps wrote.
-    is_empty_ = pass_ == Pass::of_several_warps ? next_ + warp_ / 2 * 64 >= end_
-                                                : !__any_sync(all, exists_);
+    is_empty_ = together_ > 0 ? warp_ / 2 * 64 >= together_ : !__any_sync(all, exists_);
     // Places without a key take that of one that is there, so that they hold numbers.
-    found_ = table_.find(exists_ ? number : some_key_, near_);
+    int const near = together_ > 0 ? near_of_several_ : near_of_one_;
+    found_ = table_.find(exists_ ? number : some_key_, near);
+    (together_ > 0 ? near_of_several_ : near_of_one_) = found_.range;
     auto const at = cache_.locate(found_.slot);
     KeyRow<Stored> const row{cache_.key(at, task_.kv_head), cache_.value(at, task_.kv_head)};
     aligned_ = __all_sync(all, (address(row.key) | address(row.value)) % 16 == 0);
@@ -121,10 +136,7 @@ class TileBuilder {
       using Record = TileRecord<Warps>;
       record.masks[warp_] = static_cast<std::uint8_t>((for_all_rows ? 0 : Record::some_rows) |
                                                       (has_tails ? Record::tails : 0));
-      if (warp_ == 0)
-        record.together = pass_ == Pass::of_several_warps
-                              ? (min(end_ - next_, tile_keys) + part_keys - 1) / part_keys
-                              : 0;
+      if (warp_ == 0) record.together = (together_ + part_keys - 1) / part_keys;
     }
   }
 
@@ -142,12 +154,10 @@ class TileBuilder {
   static constexpr int tile_rows = Block<Warps>::tile_rows;
   static constexpr int tile_keys = Block<Warps>::tile_keys;
   static constexpr int part_keys = TileRecord<Warps>::part_keys;
+  static constexpr int several = 16;  ///< no number of a warp
+  static constexpr int last_warp = Block<Warps>::build_warps - 1;
   static constexpr int build_threads = 32 * Block<Warps>::build_warps;
   static constexpr unsigned all = 0xffffffffu;
-
-  /// Which keys fill a tile: those of rows of several warps; 16 for each warp of different rows, as
-  /// often as the tile has room; or those of the last such warp that has any.
-  enum class Pass { of_several_warps, of_each_warp, of_one_warp };
 
   __device__ static void synchronize() { barrier<2, build_threads>(); }
 
@@ -170,20 +180,24 @@ class TileBuilder {
     return true;
   }
 
-  /// Where the queries of the task are. Rows past its last are copies of it.
+  /// Where the queries of the task are. Rows past its last are copies of it. By all warps but the
+  /// last, which fills the table meanwhile.
   __device__ void describe_task(TaskRecord<Warps>& record) {
     if (warp_ == 0 && lane_ == 0) record.task = task_;
-    int const row = 32 * warp_ + lane_;
-    if (32 * warp_ >= task_.row_warps * warp_rows) return;
-    int const known = min(row, task_.rows - 1);
-    int const query = task_.item.query_begin + task_.query_of(known, group_);
-    record.visible[row] = plan_.visible_keys[query];
-    record.queries[row] = plan_.query_order[query];
-    Stored const* const elements = &queries_(record.queries[row], task_.head_of(known, group_), 0);
-    for (std::int64_t d = 0; d < queries_.extents[2]; d += 64)
-      prefetch_to_l2(elements + d * queries_.strides[2]);
-    int const least = __reduce_min_sync(all, record.visible[row]);
-    if (lane_ == 0) memory_.least_visible[warp_] = least;
+#pragma unroll 1
+    for (int part = warp_; 32 * part < task_.row_warps * warp_rows; part += last_warp) {
+      int const row = 32 * part + lane_, known = min(row, task_.rows - 1);
+      int const query = task_.item.query_begin + task_.query_of(known, group_);
+      record.visible[row] = plan_.visible_keys[query];
+      record.queries[row] = plan_.query_order[query];
+      Stored const* const elements =
+          &queries_(record.queries[row], task_.head_of(known, group_), 0);
+#pragma unroll 1
+      for (std::int64_t d = 0; d < queries_.extents[2]; d += 64)
+        prefetch_to_l2(elements + d * queries_.strides[2]);
+      int const least = __reduce_min_sync(all, record.visible[row]);
+      if (lane_ == 0) memory_.least_visible[part] = least;
+    }
   }
 
   __device__ void read_least_visible() {
@@ -208,37 +222,28 @@ class TileBuilder {
     return row_of(range.query_begin) | row_of(range.query_end) << 8;
   }
 
-  /// Thread t keeps count of stream t mod the number of streams that are side by side in a tile.
-  __device__ void begin_pass(Pass pass, int one_warp = 0) {
-    pass_ = pass;
-    streams_ = pass == Pass::of_each_warp ? row_shift_ : 0;
-    int const stream = pass == Pass::of_several_warps ? Table::several
-                       : pass == Pass::of_one_warp    ? Table::of_warp(one_warp)
-                                                   : Table::of_warp(lane_ & (task_.row_warps - 1));
-    next_ = table_.begin(stream);
-    end_ = table_.begin(stream + 1);
-    near_ = 0;
+  /// Threads 16 and up keep count of the stream of several warps' rows, which has that number here,
+  /// those below of the streams of one warp's.
+  __device__ void begin_streams() {
+    stream_ = lane_ < several ? lane_ & (task_.row_warps - 1) : several;
+    int const of_table = stream_ == several ? Table::several : Table::of_warp(stream_);
+    next_ = table_.begin(of_table);
+    end_ = table_.begin(of_table + 1);
+    near_of_several_ = near_of_one_ = 0;
   }
 
-  /// Of a tile.
-  __device__ int keys_of_stream() const { return tile_keys >> streams_; }
-
-  /// Whether keys of the table are left; goes on to the pass that they are in.
+  /// Whether keys of the table are left; chooses those that fill the next tile: of several warps'
+  /// rows and of one warp's in turn, so that shared keys are multiplied while the others, which
+  /// nobody has read yet, come from memory.
   __device__ bool has_keys() {
-    unsigned having = __ballot_sync(all, next_ < end_);
-    if (having == 0 && pass_ == Pass::of_several_warps) {
-      begin_pass(Pass::of_each_warp);
-      having = __ballot_sync(all, next_ < end_);
-    }
+    unsigned const having = __ballot_sync(all, next_ < end_);
     if (having == 0) return false;
-    int const stream = __ffs(having) - 1;
-    if (pass_ == Pass::of_each_warp && __popc(having) << streams_ == 32) {
-      // All others are done, and need not leave room.
-      int const next = __shfl_sync(all, next_, stream);
-      begin_pass(Pass::of_one_warp, stream);
-      next_ = next;
-    }
-    some_key_ = __shfl_sync(all, next_, stream);
+    unsigned const of_one = having & ((1u << several) - 1);
+    bool const is_last = __popc(of_one) << row_shift_ == several;  // need not leave room for others
+    bool const of_several = having != of_one && (of_one == 0 || only_ != several);
+    only_ = of_several ? several : __ffs(of_one) - 1;
+    side_by_side_ = of_several || is_last ? 0 : row_shift_;
+    some_key_ = __shfl_sync(all, next_, only_);
     return true;
   }
 
@@ -257,13 +262,15 @@ class TileBuilder {
   int least_visible_ = 0;
   int range_ = 0;  ///< of the task, the first that has not been in the table
   Table table_;
-  Pass pass_ = Pass::of_one_warp;
-  int streams_ = 0;              ///< two to the power of it: streams side by side in a tile
-  int next_ = 0, end_ = 0;       ///< keys of this thread's stream that are still to be gathered
-  int some_key_ = 0;             ///< one of those of the tile
-  int near_ = 0;                 ///< range of the table, of the last key that this thread found
-  typename Table::Key found_{};  ///< of this thread in the tile
-  bool exists_ = false;          ///< else another's stands in its place
+  int stream_ = 0;          ///< that this thread keeps count of
+  int next_ = 0, end_ = 0;  ///< its keys that are still to be gathered
+  int side_by_side_ = 0;    ///< two to the power of it: streams of one warp in the tile
+  int only_ = 0;            ///< the stream of the tile where there is one, else the first
+  int together_ = 0;        ///< keys of several warps' rows in the tile
+  int some_key_ = 0;        ///< one of those of the tile
+  int near_of_several_ = 0, near_of_one_ = 0;  ///< ranges of the last keys found in such streams
+  typename Table::Key found_{};                ///< of this thread in the tile
+  bool exists_ = false;                        ///< else another's stands in its place
   bool is_empty_ = false, aligned_ = true;
 };
 

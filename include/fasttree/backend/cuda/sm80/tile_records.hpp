@@ -52,6 +52,7 @@ struct TileRecord {
   alignas(parts) std::uint8_t masks[parts];
   int together;  ///< parts with keys, if they are those of rows of several warps; else 0
   int task;      ///< its place among the task records; none: there are no more tiles
+  bool is_last;  ///< of the task, as far as is known
 
   static constexpr int none = -1;
   enum Masks : std::uint8_t {
