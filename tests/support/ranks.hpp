@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include <fasttree/comm/in_process_communicator.hpp>
@@ -52,6 +53,15 @@ inline Forest decoding_forest(std::uint64_t seed, ForestSize const& size) {
   return forest;
 }
 
+template <class Comm>
+void wait_for(Space const& space, Comm& communicator) {
+  if constexpr (CommunicatorOn<Comm, Space>) {
+    communicator.wait(space);
+  } else {
+    space.fence();
+  }
+}
+
 /// What each rank does: attention over its shard, with as many calls on one plan as asked.
 template <class Comm, class P, class Cache, class Array>
 void attend(Comm& communicator, P const& local, Cache const& cache, Array const& array,
@@ -62,11 +72,35 @@ void attend(Comm& communicator, P const& local, Cache const& cache, Array const&
   for (int i = 0; i < calls; ++i)
     distributed_attention(space, communicator, plan, array.queries, cache, array.outputs,
                           array.log_sum_exps, workspace);
-  if constexpr (CommunicatorOn<Comm, Space>) {
-    communicator.wait(space);
-  } else {
-    space.fence();
-  }
+  wait_for(space, communicator);
+}
+
+/// A cache for each of so many shards, with the keys of that one.
+template <class P, class Policy>
+auto caches_of_shards(P const& problem, Policy const& policy, int count) {
+  std::vector<decltype(contiguous_cache(problem))> held;
+  for (int shard = 0; shard < count; ++shard)
+    held.push_back(contiguous_cache(shard_problem(problem, policy, {shard, count})));
+  return held;
+}
+
+/// The same as attend, over this rank's of those shards.
+template <class Comm, class P, class Policy, class Held, class Array>
+void attend_in_shards(Comm& communicator, P const& problem, Policy const& policy,
+                      std::vector<Held> const& held, Array const& array, ReductionMethod method,
+                      int calls) {
+  Space const space{};
+  int const count = static_cast<int>(held.size());
+  auto const shards =
+      fixed_shards(problem.tree, policy, count, {communicator.rank(), communicator.size()});
+  std::vector<std::decay_t<decltype(held[0].cache)>> caches;
+  for (int i = shards.range.begin; i < shards.range.end; ++i) caches.push_back(held[i].cache);
+  auto plan = make_distributed_plan(space, communicator, shards, problem.shape, method);
+  auto const workspace = make_workspace(space, plan);
+  for (int i = 0; i < calls; ++i)
+    distributed_attention(space, communicator, plan, array.queries, caches, array.outputs,
+                          array.log_sum_exps, workspace);
+  wait_for(space, communicator);
 }
 
 /// The result of it on each of so many threads.
