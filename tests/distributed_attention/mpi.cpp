@@ -22,27 +22,30 @@ constexpr int calls = 2;
 /// All ranks call it alike; a rank has no keys but its own.
 template <class P, class Policy>
 void agrees(MpiCommunicator& communicator, P const& problem, Policy const& policy,
-            ReductionAlgorithm algorithm) {
+            ReductionMethod method) {
   CAPTURE(communicator.rank());
-  CAPTURE(name(algorithm));
+  CAPTURE(name(method.algorithm));
+  CAPTURE(name(method.payload));
   int const rank = communicator.rank(), ranks = communicator.size();
   P const local = shard_problem(problem, policy, {rank, ranks});
   auto const held = contiguous_cache(local, rank % 2 == 1, rank % 3);
   Arrays<float, LogBase::e, P> const array(problem, Layout<3>{{1, 0, 2}, rank % 2},
                                            Layout<2>{{1, 0}, rank % 2});
   MpiCounts const counts;
-  attend(communicator, local, held.cache, array, algorithm, calls);
+  attend(communicator, local, held.cache, array, method, calls);
   Traffic const counted = counts.of_all_ranks();
+  int const ranks_per_node = communicator.topology().ranks_per_node;
   auto result = array.read();
   result.weight_roundoff =
-      DefaultBackend<Space, typename P::Shape>::template weight_roundoff<typename P::Shape>;
+      DefaultBackend<Space, typename P::Shape>::template weight_roundoff<typename P::Shape> +
+      payload_roundoff(method, ranks, ranks_per_node);
   CHECK(worst_error(problem, result) <= 1);
   CHECK(same_on_all_ranks(result.outputs));
   CHECK(same_on_all_ranks(result.log_sum_exps));
   std::int64_t const queries = problem.tree.queries();
-  Traffic const expected =
-      traffic(algorithm, ranks, {queries * problem.shape.query_heads, P::Shape::value_dim},
-              communicator.topology().ranks_per_node);
+  ReductionSize const size{queries * problem.shape.query_heads, P::Shape::value_dim,
+                           method.payload};
+  Traffic const expected = traffic(method.algorithm, ranks, size, ranks_per_node);
   int const times = queries > 0 ? calls : 0;
   CHECK(counted ==
         Traffic{times * expected.rounds, times * expected.messages, times * expected.bytes});
@@ -77,6 +80,21 @@ TEST_CASE("messages too long for MPI to send at once") {
                                Shape{.query_heads = 16, .kv_heads = 4});
   for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
     agrees(communicator, problem, InterleavedShards{16}, algorithm);
+}
+
+TEST_CASE("partial results sent in 16 bits") {
+  using Shape = AttentionShape<float, 16, 24>;
+  for (int ranks_per_node = 1; ranks_per_node <= 2; ++ranks_per_node) {
+    int ranks = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks % ranks_per_node != 0) continue;
+    MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline, {.ranks_per_node = ranks_per_node});
+    Problem<Shape> const problem(decoding_forest(8, {10, 60, 12, 2}),
+                                 Shape{.query_heads = 4, .kv_heads = 2});
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
+      for (Payload const payload : {Payload::fp16, Payload::bf16})
+        agrees(communicator, problem, InterleavedShards{4}, {algorithm, payload});
+  }
 }
 
 TEST_CASE("two levels, of nodes as they are given") {

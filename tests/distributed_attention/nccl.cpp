@@ -26,26 +26,29 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 template <class P>
-double worst_error_of(P const& problem, Result<float> result) {
+double worst_error_of(P const& problem, Result<float> result, double payload_roundoff = 0) {
   result.weight_roundoff =
-      DefaultBackend<Space, typename P::Shape>::template weight_roundoff<typename P::Shape>;
+      DefaultBackend<Space, typename P::Shape>::template weight_roundoff<typename P::Shape> +
+      payload_roundoff;
   return worst_error(problem, result);
 }
 
 /// All ranks call it alike; a rank has no keys but its own.
 template <class P, class Policy>
 void agrees(NcclCommunicator& communicator, P const& problem, Policy const& policy,
-            ReductionAlgorithm algorithm) {
+            ReductionMethod method) {
   CAPTURE(communicator.rank());
-  CAPTURE(name(algorithm));
+  CAPTURE(name(method.algorithm));
+  CAPTURE(name(method.payload));
   int const rank = communicator.rank(), ranks = communicator.size();
   P const local = shard_problem(problem, policy, {rank, ranks});
   auto const held = contiguous_cache(local, rank % 2 == 1, rank % 3);
   Arrays<float, LogBase::e, P> const array(problem, Layout<3>{{1, 0, 2}, rank % 2},
                                            Layout<2>{{1, 0}, rank % 2});
-  attend(communicator, local, held.cache, array, algorithm, 3);
+  attend(communicator, local, held.cache, array, method, 3);
   auto const result = array.read();
-  CHECK(worst_error_of(problem, result) <= 1);
+  int const ranks_per_node = communicator.topology().ranks_per_node;
+  CHECK(worst_error_of(problem, result, payload_roundoff(method, ranks, ranks_per_node)) <= 1);
   CHECK(same_on_all_ranks(result.outputs));
   CHECK(same_on_all_ranks(result.log_sum_exps));
 }
@@ -75,14 +78,14 @@ struct Planned {
   Workspace<Space> workspace;
 
   Planned(Kokkos::Cuda const& on, NcclCommunicator& by, Forest const& forest,
-          ReductionAlgorithm algorithm)
+          ReductionMethod method)
       : space(on),
         communicator(by),
         problem(forest, Shape{.query_heads = 8, .kv_heads = 2}),
         local(shard_problem(problem, InterleavedShards{4}, {by.rank(), by.size()})),
         held(contiguous_cache(local)),
         array(problem),
-        plan(make_distributed_plan(space, communicator, local.tree, local.shape, algorithm)),
+        plan(make_distributed_plan(space, communicator, local.tree, local.shape, method)),
         workspace(make_workspace(space, plan.attention)) {}
 
   /// Queries that differ from seed to seed.
@@ -176,6 +179,41 @@ TEST_CASE("one_shot, tree and all_to_all give the same bits") {
   }
 }
 
+TEST_CASE("partial results sent in 16 bits, and the same bits by stores and by messages") {
+  auto communicator = nccl_communicator();
+  int const rank = communicator.rank(), ranks = communicator.size();
+  for (Payload const payload : {Payload::fp16, Payload::bf16}) {
+    using Small = AttentionShape<float, 16, 24>;
+    Problem<Small> const small(decoding_forest(8, {10, 60, 12, 2}),
+                               Small{.query_heads = 4, .kv_heads = 2});
+    using Large = AttentionShape<fasttree::half, 128>;
+    Problem<Large> const large(level_forest({1, 150}, {90, 7}),
+                               Large{.query_heads = 32, .kv_heads = 8});
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+      agrees(communicator, small, InterleavedShards{4}, {algorithm, payload});
+      agrees(communicator, large, InterleavedShards{16}, {algorithm, payload});
+    }
+    auto const results_by = [&](ReductionMethod method) {
+      Planned planned(Space{}, communicator, level_forest({1, 30}, {50, 9}), method);
+      planned.ask(7);
+      planned.call();
+      communicator.wait(planned.space);
+      return planned.array.read().outputs;
+    };
+    auto const floats = results_by(ReductionAlgorithm::one_shot);
+    auto const pushed = results_by({ReductionAlgorithm::one_shot, payload});
+    auto const scattered = results_by({ReductionAlgorithm::scatter, payload});
+    bool same = true;
+    for (std::size_t i = 0; i < pushed.size(); ++i) {
+      int const head = static_cast<int>(i) / 128 % 8;
+      bool const mine = head >= 8 * rank / ranks && head < 8 * (rank + 1) / ranks;
+      same = same && (!mine || pushed[i] == scattered[i]);
+    }
+    CHECK(same);
+    CHECK(same_bits(pushed, floats) == (ranks == 1));  // it is really sent in 16 bits
+  }
+}
+
 TEST_CASE("fixed shards: the bits of one rank, by every algorithm that is let pass") {
   using Shape = AttentionShape<fasttree::half, 128>;
   using P = Problem<Shape>;
@@ -202,11 +240,13 @@ TEST_CASE("fixed shards: the bits of one rank, by every algorithm that is let pa
 TEST_CASE("a graph of every algorithm, replayed with other queries") {
   auto const space = new_stream();
   auto communicator = nccl_communicator(space);
-  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
-    CAPTURE(name(algorithm));
-    Planned planned(space, communicator, level_forest({1, 5}, {70, 9}), algorithm);
-    CHECK(planned.replays(12, 1));
-  }
+  for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
+    for (Payload const payload : {Payload::fp32, Payload::bf16}) {
+      CAPTURE(name(algorithm));
+      CAPTURE(name(payload));
+      Planned planned(space, communicator, level_forest({1, 5}, {70, 9}), {algorithm, payload});
+      CHECK(planned.replays(12, 1));
+    }
 }
 
 TEST_CASE("pushed rows: one kernel, many replays without a wait, epochs that begin anew") {

@@ -19,6 +19,15 @@ namespace fasttree::test {
 /// More than any test takes; those of deadlines have their own.
 inline constexpr std::chrono::seconds long_deadline{60};
 
+/// By how much outputs are rounded where they are sent like this, once a round, relative to values.
+inline double payload_roundoff(ReductionMethod method, int ranks, int ranks_per_node) {
+  double const u = method.payload == Payload::fp32   ? 0
+                   : method.payload == Payload::fp16 ? unit_roundoff<fasttree::half>
+                                                     : unit_roundoff<bfloat16>;
+  return 1.01 * u *
+         static_cast<double>(traffic(method.algorithm, ranks, {}, ranks_per_node).rounds);
+}
+
 /// Of five ranks, most without keys or with few.
 inline constexpr int uneven_shares[][5] = {{0, 0, 1, 0, 0}, {0, 7, 1, 0, 2}, {1, 0, 0, 0, 1000}};
 

@@ -208,8 +208,8 @@ class ShardReduction {
   void push(Space const& space, Comm& communicator, ReducedRows const& rows,
             Results<Output, Base> const& results) {
     communicator.begin(push_window_);
-    detail::push_shards(space, push_window_.rows, rows.count(), records_.data(), merges_.data(),
-                        static_cast<int>(merges_.size()),
+    detail::push_shards(space, push_window_.rows, method_.payload, rows.count(), records_.data(),
+                        merges_.data(), static_cast<int>(merges_.size()),
                         detail::WriteRecord<Output, Base>{results, rows.queries, value_dim_});
   }
 
@@ -283,10 +283,11 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   reduction.records_ =
       floats("fasttree::reduce_shards::records", shards.own * rows * (value_dim + 1));
   reduction.plan_shards(space, shards.own);
+  std::uint64_t const purpose = detail::purpose_of(method, ranks_per_node, shards.all);
   if constexpr (PushingCommunicator<Comm, Space>)
-    if (algorithm == ReductionAlgorithm::one_shot && payload == Payload::fp32 &&
-        communicator.reaches_all()) {
-      reduction.push_window_ = communicator.plan_push({rows, value_dim + 1});
+    if (algorithm == ReductionAlgorithm::one_shot && communicator.reaches_all()) {
+      int const words = ReductionSize{rows, value_dim, payload}.record_floats();
+      reduction.push_window_ = communicator.plan_push({rows, words, value_dim + 1, purpose});
       return reduction;
     }
   bool const three = algorithm == ReductionAlgorithm::three_all_reduces;
@@ -301,8 +302,7 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   int const sent_width = payload != Payload::fp32 ? shape.packed_width() : shape.width;
   reduction.messages_ = detail::Messages<Space, Comm>(
       space, communicator, reduction.schedule_, slot_rows * sent_width,
-      std::max(rows * (value_dim + 1), static_cast<std::int64_t>(reduction.sums_.size())),
-      detail::purpose_of(method, ranks_per_node, shards.all));
+      std::max(rows * (value_dim + 1), static_cast<std::int64_t>(reduction.sums_.size())), purpose);
   return reduction;
 }
 
