@@ -2,11 +2,13 @@
 // Attention over ranks that are processes: forests in shards of every kind, against the oracle of
 // the whole tree; the same bits on all ranks; and what MPI was really asked to send.
 
+#include <fasttree/comm/device_mpi_communicator.hpp>
 #include <fasttree/distributed_attention.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "support/mpi_ranks.hpp"
@@ -20,9 +22,8 @@ using namespace fasttree::test;
 constexpr int calls = 2;
 
 /// All ranks call it alike; a rank has no keys but its own.
-template <class P, class Policy>
-void agrees(MpiCommunicator& communicator, P const& problem, Policy const& policy,
-            ReductionMethod method) {
+template <class Comm, class P, class Policy>
+void agrees(Comm& communicator, P const& problem, Policy const& policy, ReductionMethod method) {
   CAPTURE(communicator.rank());
   CAPTURE(name(method.algorithm));
   CAPTURE(name(method.payload));
@@ -42,6 +43,7 @@ void agrees(MpiCommunicator& communicator, P const& problem, Policy const& polic
   CHECK(worst_error(problem, result) <= 1);
   CHECK(same_on_all_ranks(result.outputs));
   CHECK(same_on_all_ranks(result.log_sum_exps));
+  if constexpr (CommunicatorOn<Comm, Space>) return;  // plans send messages of their own
   std::int64_t const queries = problem.tree.queries();
   ReductionSize const size{queries * problem.shape.query_heads, P::Shape::value_dim,
                            method.payload};
@@ -94,6 +96,40 @@ TEST_CASE("partial results sent in 16 bits") {
     for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
       for (Payload const payload : {Payload::fp16, Payload::bf16})
         agrees(communicator, problem, InterleavedShards{4}, {algorithm, payload});
+  }
+}
+
+TEST_CASE("memory of the space given to MPI as it is, where MPI says that it moves it") {
+  using Shape = AttentionShape<float, 16>;
+  using Device = DeviceMpiCommunicator<Space>;
+  if (!detail::mpi_says_that_it_moves<Space>()) {
+    CHECK_THROWS_WITH_AS(
+        Device(MPI_COMM_WORLD, long_deadline),
+        (std::string("fasttree::DeviceMpiCommunicator: MPI: expected one that says it moves memory "
+                     "of ") +
+         Space::name() +
+         ", found one that does not: use MpiCommunicator, which moves it by way of the host")
+            .c_str(),
+        Error);
+    return;
+  }
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (int ranks_per_node = 1; ranks_per_node <= 2; ++ranks_per_node) {
+    if (ranks % ranks_per_node != 0) continue;
+    Device communicator(MPI_COMM_WORLD, long_deadline, {.ranks_per_node = ranks_per_node});
+    std::vector<int> shares(ranks, 0);  // of several ranks the first has no keys
+    shares.back() = 1;
+    Problem<Shape> const problem(decoding_forest(5, {10, 60, 12, 2}),
+                                 Shape{.query_heads = 4, .kv_heads = 2});
+    // Too long for MPI to send at once.
+    Problem<Shape> const long_one(level_forest({1, 700}, {90, 3}), Shape{.query_heads = 4});
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+      for (Payload const payload : {Payload::fp32, Payload::bf16})
+        agrees(communicator, problem, InterleavedShards{4}, {algorithm, payload});
+      agrees(communicator, problem, ContiguousShards{shares}, algorithm);
+      agrees(communicator, long_one, InterleavedShards{16}, algorithm);
+    }
   }
 }
 

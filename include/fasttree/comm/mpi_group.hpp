@@ -13,6 +13,9 @@
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>  // of Open MPI: what it says of devices
+#endif
 
 #include <algorithm>
 #include <chrono>
