@@ -3,8 +3,8 @@
 // or disagrees: an error, within the deadline. All ranks run every test case, on communicators of
 // its own, and meet after it.
 
-#include <fasttree/comm/device_mpi_communicator.hpp>
 #include <fasttree/comm/mpi_communicator.hpp>
+#include <fasttree/comm/mpi_device_communicator.hpp>
 
 #include <doctest/doctest.h>
 
@@ -146,7 +146,7 @@ TEST_CASE("memory given to MPI: a rank that is late is an error on the others as
   static std::vector<float> received(world_size());  // MPI may still write there
   float const sent = 1;
   {
-    DeviceMpiCommunicator<Space> communicator(MPI_COMM_WORLD, deadline);
+    MpiDeviceCommunicator<Space> communicator(MPI_COMM_WORLD, deadline);
     auto window = communicator.plan(shape);
     int const rank = communicator.rank(), size = communicator.size();
     auto const exchange_all = [&] {

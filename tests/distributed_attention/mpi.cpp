@@ -2,7 +2,7 @@
 // Attention over ranks that are processes: forests in shards of every kind, against the oracle of
 // the whole tree; the same bits on all ranks; and what MPI was really asked to send.
 
-#include <fasttree/comm/device_mpi_communicator.hpp>
+#include <fasttree/comm/mpi_device_communicator.hpp>
 #include <fasttree/distributed_attention.hpp>
 
 #include <doctest/doctest.h>
@@ -101,11 +101,11 @@ TEST_CASE("partial results sent in 16 bits") {
 
 TEST_CASE("memory of the space given to MPI as it is, where MPI says that it moves it") {
   using Shape = AttentionShape<float, 16>;
-  using Device = DeviceMpiCommunicator<Space>;
+  using Device = MpiDeviceCommunicator<Space>;
   if (!detail::mpi_says_that_it_moves<Space>()) {
     CHECK_THROWS_WITH_AS(
         Device(MPI_COMM_WORLD, long_deadline),
-        (std::string("fasttree::DeviceMpiCommunicator: MPI: expected one that says it moves memory "
+        (std::string("fasttree::MpiDeviceCommunicator: MPI: expected one that says it moves memory "
                      "of ") +
          Space::name() +
          ", found one that does not: use MpiCommunicator, which moves it by way of the host")

@@ -4,7 +4,7 @@
 // what lies there, and nothing passes through the host on the way that MPI itself does not pass
 // there. MPI knows no streams, so the host waits for a space before each round and for the messages
 // of the round: no graph can capture them.
-//     fasttree::DeviceMpiCommunicator<Kokkos::Cuda> communicator(MPI_COMM_WORLD,
+//     fasttree::MpiDeviceCommunicator<Kokkos::Cuda> communicator(MPI_COMM_WORLD,
 //                                                                std::chrono::seconds(10));
 
 #include <chrono>
@@ -52,7 +52,7 @@ bool mpi_says_that_it_moves() {
 
 /// The slots in which a rank receives, and the messages of a round that are under way.
 template <class Space>
-struct DeviceMpiWindow {
+struct MpiDeviceWindow {
   struct Message {
     MPI_Request request = MPI_REQUEST_NULL;
     int peer = 0, bytes = 0;
@@ -70,8 +70,8 @@ struct DeviceMpiWindow {
 
 /// After a failure the window is kept: MPI may still write into it.
 template <class Space>
-struct EndDeviceMpiWindow {
-  void operator()(DeviceMpiWindow<Space>* window) const {
+struct EndMpiDeviceWindow {
+  void operator()(MpiDeviceWindow<Space>* window) const {
     if (!window->group->failure.empty()) return keep_until_exit(window);
     delete window;
   }
@@ -85,23 +85,23 @@ struct EndDeviceMpiWindow {
 /// After an `Error` nothing of it waits any more, but MPI may still read and write what it was
 /// given: end with MPI_Abort or std::_Exit, or let plans live until then.
 template <class Space>
-class DeviceMpiCommunicator {
+class MpiDeviceCommunicator {
  public:
   /// The registered memory of an exchange.
   class Window {
-    friend DeviceMpiCommunicator;
-    std::unique_ptr<detail::DeviceMpiWindow<Space>, detail::EndDeviceMpiWindow<Space>> of_;
+    friend MpiDeviceCommunicator;
+    std::unique_ptr<detail::MpiDeviceWindow<Space>, detail::EndMpiDeviceWindow<Space>> of_;
   };
 
   /// Collective; see MpiCommunicator.
   ///
   /// Errors: those of MpiCommunicator, and, before anything is sent, where MPI does not say that it
   /// moves memory of the space and that is not to be assumed.
-  DeviceMpiCommunicator(MPI_Comm communicator, std::chrono::nanoseconds deadline,
+  MpiDeviceCommunicator(MPI_Comm communicator, std::chrono::nanoseconds deadline,
                         MpiLinks const& links = {},
                         GpuAwareMpi aware = GpuAwareMpi::if_it_says_so) {
     require(aware == GpuAwareMpi::assumed || detail::mpi_says_that_it_moves<Space>(),
-            "DeviceMpiCommunicator", "MPI",
+            "MpiDeviceCommunicator", "MPI",
             std::string("one that says it moves memory of ") + Space::name(),
             "one that does not: use MpiCommunicator, which moves it by way of the host");
     group_ = detail::make_mpi_group(communicator, deadline, links);
@@ -116,9 +116,9 @@ class DeviceMpiCommunicator {
   Window plan(WindowShape const& shape) {
     group_->begin_plan(shape);
     Window window;
-    window.of_.reset(new detail::DeviceMpiWindow<Space>{group_, shape, {}, {}});
+    window.of_.reset(new detail::MpiDeviceWindow<Space>{group_, shape, {}, {}});
     window.of_->memory = Kokkos::View<std::byte*, Space>(
-        Kokkos::view_alloc(Kokkos::WithoutInitializing, "fasttree::DeviceMpiCommunicator::window"),
+        Kokkos::view_alloc(Kokkos::WithoutInitializing, "fasttree::MpiDeviceCommunicator::window"),
         shape.slots * window.of_->stride());
     window.of_->messages.reserve(static_cast<std::size_t>(shape.slots) + shape.sends);
     group_->agree_on(shape);
@@ -193,7 +193,7 @@ class DeviceMpiCommunicator {
   std::shared_ptr<detail::MpiGroup> group_;
 };
 
-static_assert(CommunicatorOn<DeviceMpiCommunicator<Kokkos::DefaultExecutionSpace>,
+static_assert(CommunicatorOn<MpiDeviceCommunicator<Kokkos::DefaultExecutionSpace>,
                              Kokkos::DefaultExecutionSpace>);
 
 }  // namespace fasttree
