@@ -54,7 +54,7 @@ void agrees(NcclCommunicator& communicator, P const& problem, Policy const& poli
 }
 
 /// Of communicators that a rank stays away from; NCCL takes a second to make one.
-constexpr auto deadline = 3s;
+constexpr auto deadline = 3000ms;
 constexpr char const* found_none = ": expected a message within 3.000000 s, found none";
 
 /// The text of the error that something ends with.

@@ -32,7 +32,8 @@ struct MergePushedRows {
   KOKKOS_INLINE_FUNCTION void operator()(Team const& team) const {
     std::uint32_t const epoch = pushed.begin(team);
     if (epoch == 0) return;
-    int const width = pushed.shape.merged_width;
+    // Of floats they are the same; that the compiler sees it shows in short exchanges.
+    int const width = RowInWords<Stored>::packs ? pushed.shape.merged_width : pushed.shape.width;
     // All rows are on their way before the first is waited for.
     pushed.each_row(team, rows, [&](std::int64_t row) {
       float const* const own = records + row * width;
