@@ -19,6 +19,6 @@ FASTTREE_INLINE_FUNCTION constexpr Integer round_up(Integer a, Integer b) {
 }
 
 /// Of `count` things in two halves those of the first, which is the larger.
-KOKKOS_INLINE_FUNCTION constexpr int first_half(int count) { return ceil_div(count, 2); }
+constexpr int first_half(int count) { return ceil_div(count, 2); }
 
 }  // namespace fasttree
