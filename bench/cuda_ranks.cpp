@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks with an NVIDIA GPU each, started by mpirun: how long it takes to combine partial results (32
-// heads of 128 floats for each query), beside NCCL's collectives; and a step of decoding with a long
-// context, beside one GPU and beside a ring that passes keys and values on. Every point is checked
+// heads of 128 floats for each query), beside NCCL's collectives; and the attention of a step of
+// decoding with a long context, in the layers of Llama 3.1 8B, beside one GPU and beside a ring that
+// passes keys and values on. Every point is checked
 // before it is timed and afterwards, on all ranks; times are of CUDA graphs, the largest of any
 // rank's median.
 //     mpirun -np 2 bench_cuda_ranks --out FILE [--only TEXT] [--repetitions N] [--commit TEXT]
@@ -30,7 +31,7 @@
 namespace fasttree::bench {
 namespace {
 
-constexpr int query_heads = 32, kv_heads = 8;
+constexpr int query_heads = 32, kv_heads = 8, layers = 32;
 using Shape = AttentionShape<half, head_dim>;
 using Call = std::function<void()>;
 
@@ -179,7 +180,8 @@ class Benchmark {
 
   bool run() {
     for (int const queries : {1, 8, 64, 512}) combine(queries);
-    for (int const tokens : {32'768, 131'072, 524'288, 1'280'000}) decode(tokens);
+    for (int const tokens : {32'768, 65'536, 131'072, 262'144, 524'288, 1'048'576, 1'280'000})
+      decode(tokens);
     if (nccl_.rank == 0) write();
     return right_;
   }
@@ -214,7 +216,8 @@ class Benchmark {
 
   /// Of calls that combine what lies at `records`.
   void combine_point(Records const& given, std::string const& name, float* records,
-                     Call const& call, Call const& alone, bool scattered) {
+                     Call const& call, Call const& alone, bool scattered,
+                     double payload_roundoff = 0) {
     int const heads = query_heads / nccl_.ranks, rank = nccl_.rank;
     auto const error_of_call = [&] {
       given.put(records);
@@ -226,7 +229,7 @@ class Benchmark {
     };
     auto const queries = static_cast<double>(given.output().extent(0));
     add_point(combine_, Fields().add("algorithm", name).add("queries", queries),
-              tolerance_of_outputs, 20, call, alone, error_of_call);
+              tolerance_of_outputs + payload_roundoff, 20, call, alone, error_of_call);
   }
 
   void combine(int queries) {
@@ -241,6 +244,14 @@ class Benchmark {
       combine_point(
           given, of, reduction.outputs(queries).data(),
           [&] { reduce_shards(space_, communicator_, reduction, queries, results); }, {}, false);
+    }
+    if (std::string const of = "fasttree one_shot, bf16"; wanted(kind + "/" + of)) {
+      auto reduction = plan_reduction(space_, communicator_, queries, query_heads, head_dim,
+                                      {ReductionAlgorithm::one_shot, Payload::bf16});
+      combine_point(
+          given, of, reduction.outputs(queries).data(),
+          [&] { reduce_shards(space_, communicator_, reduction, queries, results); }, {}, false,
+          unit_roundoff<bfloat16>);
     }
     Kokkos::View<float*, Space> const records("bench::records", given.floats());
     CombineRivals const rivals(space_, nccl_, records.data(), given.output());
@@ -259,16 +270,57 @@ class Benchmark {
 
   // Decoding ------------------------------------------------------------------------------------
 
-  void decode_point(int tokens, std::string const& name, Arrays const& arrays,
-                    Reference const& reference, Call const& call) {
+  /// Keys and values of layers; references for them. Layer i has those of number i % held().
+  class Layers {
+   public:
+    Layers(Space const& space, int tokens)
+        : tokens_(tokens),
+          // More than a cache holds, by far; no more memory than this of long contexts.
+          held_(std::min(layers, (1 << 22) / tokens)),
+          arrays_(space, std::int64_t{1} * held_ * tokens, 1, query_heads, kv_heads) {
+      for (int i = 0; i < held_; ++i) {
+        int const parents[] = {-1}, lengths[] = {tokens};
+        std::int64_t const slots[] = {std::int64_t{1} * i * tokens};
+        Request const requests[] = {{0}};
+        references_.emplace_back(space, PrefixTree(parents, lengths, requests, slots), arrays_);
+      }
+    }
+
+    int held() const { return held_; }
+    Arrays const& arrays() const { return arrays_; }
+    Reference const& reference(int layer) const { return references_[layer % held_]; }
+
+    /// So many of its tokens.
+    HeldShard shard(int layer, int first, int length) const {
+      std::int64_t const at =
+          (std::int64_t{1} * (layer % held_) * tokens_ + first) * kv_heads * head_dim;
+      return {Arrays::View(arrays_.keys().data() + at, length, kv_heads, head_dim),
+              Arrays::View(arrays_.values().data() + at, length, kv_heads, head_dim)};
+    }
+
+   private:
+    int tokens_, held_;
+    Arrays arrays_;
+    std::vector<Reference> references_;
+  };
+
+  /// `attend(layer)`: of one layer. Times are of one layer among all of a step.
+  void decode_point(int tokens, std::string const& name, Layers const& of,
+                    std::function<void(int)> const& attend) {
     auto const error_of_call = [&] {
-      arrays.poison_outputs(space_);
-      call();
-      communicator_.wait(space_);
-      Check const found = reference.check(space_);
-      return largest_of_all(found.passed() ? found.worst : 1e30);
+      double worst = 0;
+      for (int layer = 0; layer < of.held(); ++layer) {
+        of.arrays().poison_outputs(space_);
+        attend(layer);
+        communicator_.wait(space_);
+        Check const found = of.reference(layer).check(space_);
+        worst = std::max(worst, found.passed() ? found.worst : 1e30);
+      }
+      return largest_of_all(worst);
     };
-    add_point(decode_, Fields().add("way", name).add("tokens", tokens), tolerance, 5, call, {},
+    int layer = 0;
+    auto const call = [&] { attend(layer++); };
+    add_point(decode_, Fields().add("way", name).add("tokens", tokens), tolerance, layers, call, {},
               error_of_call);
   }
 
@@ -278,36 +330,36 @@ class Benchmark {
     PrefixTree const tree = test::level_forest({1}, {tokens}).tree();
     Shape const shape{.query_heads = query_heads, .kv_heads = kv_heads};
     // All ranks hold all, and use what is theirs: the same numbers, without a copy.
-    Arrays const arrays(space_, tokens, 1, query_heads, kv_heads);
-    Reference const reference(space_, tree, arrays);
-    auto const whole = make_contiguous_cache(space_, arrays.keys(), arrays.values());
+    Layers const of(space_, tokens);
+    Arrays::View const queries = of.arrays().queries(), outputs = of.arrays().outputs();
+    auto const cache_of = [&](HeldShard const& held) {
+      return make_contiguous_cache(space_, held.keys, held.values);
+    };
     auto const plan = make_plan(space_, tree, shape);
     auto const workspace = make_workspace(space_, plan);
-    decode_point(tokens, "one GPU", arrays, reference, [&] {
-      tree_attention(space_, plan, arrays.queries(), whole, arrays.outputs(), workspace);
+    decode_point(tokens, "one GPU", of, [&](int layer) {
+      tree_attention(space_, plan, queries, cache_of(of.shard(layer, 0, tokens)), outputs,
+                     workspace);
     });
 
     ContiguousShards const policy;
     ShardOf const me{nccl_.rank, nccl_.ranks};
     PrefixTree const shard = shard_tree(tree, policy, me);
-    int const length = shard.length(0);
-    std::int64_t const first = std::int64_t{1} * policy.token(tree, 0, me, 0) * kv_heads * head_dim;
-    HeldShard const held{Arrays::View(arrays.keys().data() + first, length, kv_heads, head_dim),
-                         Arrays::View(arrays.values().data() + first, length, kv_heads, head_dim)};
-    auto const cache = make_contiguous_cache(space_, held.keys, held.values);
+    int const length = shard.length(0), first = policy.token(tree, 0, me, 0);
     for (auto const algorithm : {ReductionAlgorithm::one_shot, ReductionAlgorithm::tree,
                                  ReductionAlgorithm::ring, ReductionAlgorithm::three_all_reduces}) {
       auto over_ranks = make_distributed_plan(space_, communicator_, shard, shape, algorithm);
       auto const space_for_it = make_workspace(space_, over_ranks.attention);
-      decode_point(tokens, std::string("fasttree ") + name(algorithm), arrays, reference, [&] {
-        distributed_attention(space_, communicator_, over_ranks, arrays.queries(), cache,
-                              arrays.outputs(), space_for_it);
+      decode_point(tokens, std::string("fasttree ") + name(algorithm), of, [&](int layer) {
+        distributed_attention(space_, communicator_, over_ranks, queries,
+                              cache_of(of.shard(layer, first, length)), outputs, space_for_it);
       });
     }
     if (tokens % nccl_.ranks != 0) return;
     auto const local = make_plan(space_, shard, shape);
-    KeyValueRing const ring(space_, nccl_, local, held, arrays.queries(), arrays.outputs());
-    decode_point(tokens, "ring of keys and values", arrays, reference, [&] { ring(); });
+    KeyValueRing const ring(space_, nccl_, local, of.shard(0, first, length), queries, outputs);
+    decode_point(tokens, "ring of keys and values", of,
+                 [&](int layer) { ring(of.shard(layer, first, length)); });
   }
 
   void write() const {
@@ -325,6 +377,7 @@ class Benchmark {
                                  .add("nccl", version)
                                  .add("query_heads", query_heads)
                                  .add("kv_heads", kv_heads)
+                                 .add("layers", layers)
                                  .add("combine_tolerance", tolerance_of_outputs)
                                  .text() +
                              "},\n \"combine\": " + list(combine_) +

@@ -182,6 +182,23 @@ def predicted_lines(results):
     return lines
 
 
+def token_lines(results):
+    """The attention of a step in all layers."""
+    predicted = results["predicted"]
+    shown = [name for name in PREDICTED if name not in ("two_level", "two_level_tree")]  # there is one node
+    rows = []
+    for step in predicted["tokens"]:
+        best = min(shown, key=step.get)
+        cells = [f"{step[name] / 1e3:.2f}" for name in shown]
+        cells[shown.index(best)] = f"**{cells[shown.index(best)]}**"
+        rows.append([step["machine"], str(step["tokens"]), f"{step['attention_us'] / 1e3:.2f}", *cells,
+                     f"{step['pass_kv'] / step[best]:.0f}"])
+    gpus = predicted["tokens"][0]["gpus"]
+    return [f"**Predicted**, {gpus} GPUs of a node, milliseconds:", "",
+            *table(["machine", "tokens", "attention alone", *(f"`{name}`" for name in shown), "`pass_kv` over the best"],
+                   rows)]
+
+
 def growth_picture(network, context):
     """Time against the number of ranks."""
     picture = Picture(660)
@@ -244,6 +261,7 @@ def main():
     write_between("docs/ranks.md", "simulated", simulated_lines(results))
     write_between("docs/ranks.md", "memory", memory_lines(results))
     write_between("docs/ranks.md", "predicted", predicted_lines(results))
+    write_between("docs/ranks.md", "tokens_predicted", token_lines(results))
     write_between("README.md", "links", readme_lines(results))
 
 

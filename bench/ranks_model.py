@@ -28,7 +28,8 @@ MACHINES = [
 ]
 SETTINGS = [(gpus, tokens) for gpus in (8, 64, 128, 1024)
             for tokens in (80_000, 320_000, 1_280_000, 5_120_000)]
-HEADS = {"query_heads": 32, "kv_heads": 8, "dim": 128}  # of Llama 3.1 8B
+HEADS = {"query_heads": 32, "kv_heads": 8, "dim": 128, "layers": 32}  # of Llama 3.1 8B
+TOKENS = {"gpus": 8, "tokens": [1 << i for i in range(15, 21)]}  # whose attention in all layers is predicted
 PREDICTED = ("one_shot", "tree", "two_level", "two_level_tree", "three_all_reduces", "pass_q", "pass_kv")
 
 
@@ -173,6 +174,19 @@ def settings(simulator):
     return found
 
 
+def tokens_in_all_layers(simulator):
+    """The attention of a step of one sequence in all layers, one after the other; as settings()."""
+    found = []
+    for machine in MACHINES:
+        for tokens in TOKENS["tokens"]:
+            asked = [predicted_step(machine, TOKENS["gpus"], tokens, algorithm) for algorithm in PREDICTED]
+            times = {name: round(HEADS["layers"] * time, 1)
+                     for name, time in zip(PREDICTED, simulator.times(asked))}
+            found.append({"machine": machine["name"], "gpus": TOKENS["gpus"], "tokens": tokens,
+                          "attention_us": round(HEADS["layers"] * asked[0][1], 1), **times})
+    return found
+
+
 def add_models(results, program):
     simulator = Simulator(program)
     for network in results["networks"]:
@@ -181,4 +195,5 @@ def add_models(results, program):
         if network["ranks_per_node"] == 1:
             add_growth(network)
         add_predictions(simulator, network)
-    results["predicted"] = {"machines": MACHINES, "heads": HEADS, "steps": settings(simulator)}
+    results["predicted"] = {"machines": MACHINES, "heads": HEADS, "steps": settings(simulator),
+                            "tokens": tokens_in_all_layers(simulator)}

@@ -165,13 +165,13 @@ struct HeldShard {
 template <class Plan>
 class KeyValueRing {
  public:
+  /// For shards of the size of `own`.
   KeyValueRing(Space const& space, RawNccl const& nccl, Plan const& plan, HeldShard const& own,
                Arrays::View const& queries, Arrays::View const& output)
       : space_(space),
         nccl_(nccl),
         plan_(plan),
         workspace_(make_workspace(space, plan)),
-        shards_{own},
         queries_(queries),
         output_(output) {
     for (Partials<Space>& of : partials_)
@@ -184,19 +184,18 @@ class KeyValueRing {
       auto const view = [&](half* at) {
         return Arrays::View(at, own.keys.extent(0), own.keys.extent(1), head_dim);
       };
-      shards_.push_back({view(memory_[i].data()), view(memory_[i].data() + own.keys.size())});
+      received_.push_back({view(memory_[i].data()), view(memory_[i].data() + own.keys.size())});
     }
     cuda::check(cudaStreamCreateWithFlags(&transfers_, cudaStreamNonBlocking), "bench", "stream");
     for (cudaEvent_t& event : events_)
       cuda::check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "bench", "event");
   }
 
-  void operator()() const {
+  void operator()(HeldShard const& own) const {
     for (int step = 0; step < nccl_.ranks; ++step) {
-      // The own shard first, then the two others in turn.
-      HeldShard const& held = shards_[step == 0 ? 0 : 1 + (step - 1) % 2];
+      HeldShard const& held = step == 0 ? own : received_[(step - 1) % 2];
       bool const last = step + 1 == nccl_.ranks;
-      if (!last) pass_on(held, shards_[1 + step % 2]);
+      if (!last) pass_on(held, received_[step % 2]);
       Partials<Space> const& to = partials_[step == 0 ? 0 : 1];
       tree_attention(space_, plan_, queries_, make_contiguous_cache(space_, held.keys, held.values),
                      to.outputs, to.log_sum_exps, workspace_);
@@ -236,7 +235,7 @@ class KeyValueRing {
   RawNccl const& nccl_;
   Plan const& plan_;
   Workspace<Space> workspace_;
-  std::vector<HeldShard> shards_;
+  std::vector<HeldShard> received_;  ///< in turn
   Arrays::View queries_, output_;
   Partials<Space> partials_[2];
   Kokkos::View<half*, Space> memory_[2];

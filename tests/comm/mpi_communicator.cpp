@@ -4,6 +4,7 @@
 // its own, and meet after it.
 
 #include <fasttree/comm/mpi_communicator.hpp>
+#include <fasttree/comm/mpi_device_communicator.hpp>
 
 #include <doctest/doctest.h>
 
@@ -137,6 +138,46 @@ TEST_CASE("a rank that is late is an error on the others, within the deadline + 
   MpiCommunicator communicator(MPI_COMM_WORLD, 60s);
   auto window = communicator.plan(shape);
   CHECK(exchange(communicator, window, 0));
+}
+
+TEST_CASE("memory given to MPI: a rank that is late is an error on the others as well") {
+  if (world_size() == 1) return;
+  using Space = Kokkos::Serial;
+  static std::vector<float> received(world_size());  // MPI may still write there
+  float const sent = 1;
+  {
+    MpiDeviceCommunicator<Space> communicator(MPI_COMM_WORLD, deadline);
+    auto window = communicator.plan(shape);
+    int const rank = communicator.rank(), size = communicator.size();
+    auto const exchange_all = [&] {
+      communicator.begin(window);
+      communicator.begin_round(window, Space{});
+      for (int i = 1; i < size; ++i)
+        communicator.send(window, (rank + i) % size, 0, std::as_bytes(std::span(&sent, 1)));
+      for (int i = 1; i < size; ++i) {
+        int const from = (rank + i) % size;
+        communicator.receive_into(window, from,
+                                  std::as_writable_bytes(std::span(&received[from], 1)));
+      }
+      communicator.end_round(window);
+      communicator.wait(Space{});
+    };
+    exchange_all();
+    for (int i = 0; i < size; ++i) CHECK(received[i] == (i == rank ? 0.f : 1.f));
+    meet();
+    if (rank == 0) {
+      std::this_thread::sleep_for(deadline * 3 / 2);
+    } else {
+      auto const late = ending(exchange_all);
+      CHECK(late.error ==
+            "fasttree::MpiCommunicator: rank 0: expected a message within 1.000000 s, found none");
+      CHECK(late.took < deadline * 11 / 10);
+      CHECK(late.took > deadline * 9 / 10);
+      CHECK(ending([&] { communicator.wait(Space{}); }).error == late.error);
+      CHECK(ending([&] { communicator.plan(shape); }).error == late.error);
+    }
+  }
+  meet();
 }
 
 TEST_CASE("a rank that stays away from a collective call is an error on the others") {

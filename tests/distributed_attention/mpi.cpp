@@ -2,11 +2,13 @@
 // Attention over ranks that are processes: forests in shards of every kind, against the oracle of
 // the whole tree; the same bits on all ranks; and what MPI was really asked to send.
 
+#include <fasttree/comm/mpi_device_communicator.hpp>
 #include <fasttree/distributed_attention.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "support/mpi_ranks.hpp"
@@ -20,29 +22,32 @@ using namespace fasttree::test;
 constexpr int calls = 2;
 
 /// All ranks call it alike; a rank has no keys but its own.
-template <class P, class Policy>
-void agrees(MpiCommunicator& communicator, P const& problem, Policy const& policy,
-            ReductionAlgorithm algorithm) {
+template <class Comm, class P, class Policy>
+void agrees(Comm& communicator, P const& problem, Policy const& policy, ReductionMethod method) {
   CAPTURE(communicator.rank());
-  CAPTURE(name(algorithm));
+  CAPTURE(name(method.algorithm));
+  CAPTURE(name(method.payload));
   int const rank = communicator.rank(), ranks = communicator.size();
   P const local = shard_problem(problem, policy, {rank, ranks});
   auto const held = contiguous_cache(local, rank % 2 == 1, rank % 3);
   Arrays<float, LogBase::e, P> const array(problem, Layout<3>{{1, 0, 2}, rank % 2},
                                            Layout<2>{{1, 0}, rank % 2});
   MpiCounts const counts;
-  attend(communicator, local, held.cache, array, algorithm, calls);
+  attend(communicator, local, held.cache, array, method, calls);
   Traffic const counted = counts.of_all_ranks();
+  int const ranks_per_node = communicator.topology().ranks_per_node;
   auto result = array.read();
   result.weight_roundoff =
-      DefaultBackend<Space, typename P::Shape>::template weight_roundoff<typename P::Shape>;
+      DefaultBackend<Space, typename P::Shape>::template weight_roundoff<typename P::Shape> +
+      payload_roundoff(method, ranks, ranks_per_node);
   CHECK(worst_error(problem, result) <= 1);
   CHECK(same_on_all_ranks(result.outputs));
   CHECK(same_on_all_ranks(result.log_sum_exps));
+  if constexpr (CommunicatorOn<Comm, Space>) return;  // plans send messages of their own
   std::int64_t const queries = problem.tree.queries();
-  Traffic const expected =
-      traffic(algorithm, ranks, {queries * problem.shape.query_heads, P::Shape::value_dim},
-              communicator.topology().ranks_per_node);
+  ReductionSize const size{queries * problem.shape.query_heads, P::Shape::value_dim,
+                           method.payload};
+  Traffic const expected = traffic(method.algorithm, ranks, size, ranks_per_node);
   int const times = queries > 0 ? calls : 0;
   CHECK(counted ==
         Traffic{times * expected.rounds, times * expected.messages, times * expected.bytes});
@@ -77,6 +82,55 @@ TEST_CASE("messages too long for MPI to send at once") {
                                Shape{.query_heads = 16, .kv_heads = 4});
   for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
     agrees(communicator, problem, InterleavedShards{16}, algorithm);
+}
+
+TEST_CASE("partial results sent in 16 bits") {
+  using Shape = AttentionShape<float, 16, 24>;
+  for (int ranks_per_node = 1; ranks_per_node <= 2; ++ranks_per_node) {
+    int ranks = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks % ranks_per_node != 0) continue;
+    MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline, {.ranks_per_node = ranks_per_node});
+    Problem<Shape> const problem(decoding_forest(8, {10, 60, 12, 2}),
+                                 Shape{.query_heads = 4, .kv_heads = 2});
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
+      for (Payload const payload : {Payload::fp16, Payload::bf16})
+        agrees(communicator, problem, InterleavedShards{4}, {algorithm, payload});
+  }
+}
+
+TEST_CASE("memory of the space given to MPI as it is, where MPI says that it moves it") {
+  using Shape = AttentionShape<float, 16>;
+  using Device = MpiDeviceCommunicator<Space>;
+  if (!detail::mpi_says_that_it_moves<Space>()) {
+    CHECK_THROWS_WITH_AS(
+        Device(MPI_COMM_WORLD, long_deadline),
+        (std::string("fasttree::MpiDeviceCommunicator: MPI: expected one that says it moves memory "
+                     "of ") +
+         Space::name() +
+         ", found one that does not: use MpiCommunicator, which moves it by way of the host")
+            .c_str(),
+        Error);
+    return;
+  }
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (int ranks_per_node = 1; ranks_per_node <= 2; ++ranks_per_node) {
+    if (ranks % ranks_per_node != 0) continue;
+    Device communicator(MPI_COMM_WORLD, long_deadline, {.ranks_per_node = ranks_per_node});
+    std::vector<int> shares(ranks, 0);  // of several ranks the first has no keys
+    shares.back() = 1;
+    Problem<Shape> const problem(decoding_forest(5, {10, 60, 12, 2}),
+                                 Shape{.query_heads = 4, .kv_heads = 2});
+    // Too long for MPI to send at once.
+    Problem<Shape> const long_one(level_forest({1, 700}, {90, 3}), Shape{.query_heads = 4});
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+      for (Payload const payload : {Payload::fp32, Payload::bf16})
+        agrees(communicator, problem, InterleavedShards{4}, {algorithm, payload});
+      agrees(communicator, problem, ContiguousShards{shares}, algorithm);
+      agrees(communicator, long_one, InterleavedShards{16}, algorithm);
+    }
+  }
 }
 
 TEST_CASE("two levels, of nodes as they are given") {
@@ -123,6 +177,29 @@ TEST_CASE("results that lie elsewhere: a rank's heads, and all of it on rank 0")
     right = right && (rank == 0 ? on_rank_0[i] == whole[i] : on_rank_0[i] != on_rank_0[i]);
   }
   CHECK(right);
+}
+
+TEST_CASE("fixed shards: the bits of one rank, by every algorithm that is let pass") {
+  using Shape = AttentionShape<float, 16>;
+  using P = Problem<Shape>;
+  MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline);
+  P const problem(level_forest({1, 12}, {200, 9}), Shape{.query_heads = 8, .kv_heads = 2});
+  InterleavedShards const policy{4};
+  auto const held = caches_of_shards(problem, policy, 8);
+  auto const attended = [&](auto& by, ReductionAlgorithm algorithm) {
+    Arrays<float, LogBase::e, P> const array(problem);
+    attend_in_shards(by, problem, policy, held, array, algorithm, 2);
+    return array.read();
+  };
+  SelfCommunicator self;
+  auto const alone = attended(self, ReductionAlgorithm::one_shot);
+  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+    CAPTURE(name(algorithm));
+    if (merges_by_tree(algorithm, communicator.topology()))
+      CHECK(same_bits(attended(communicator, algorithm), alone));
+    else
+      CHECK_THROWS_AS(attended(communicator, algorithm), Error);
+  }
 }
 
 TEST_CASE("the cheapest algorithm is the same on all ranks") {

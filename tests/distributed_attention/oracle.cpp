@@ -86,13 +86,10 @@ TEST_CASE("partial results sent in 16 bits") {
                                  Shape{.query_heads = 4, .kv_heads = 2}, seed);
     int const ranks = 2 + static_cast<int>(seed) % 5;
     auto const algorithm = all_reduction_algorithms[seed % std::size(all_reduction_algorithms)];
-    auto results = attend_on_ranks(problem, InterleavedShards{4}, ranks,
-                                   {algorithm, seed % 3 == 0 ? Payload::bf16 : Payload::fp16}, 2);
-    auto const rounds = static_cast<double>(traffic(algorithm, ranks, {}, ranks).rounds);
-    results[0].weight_roundoff =  // values, here
-        1.01 * rounds * (seed % 3 == 0 ? unit_roundoff<bfloat16> : unit_roundoff<half>);
+    ReductionMethod const method{algorithm, seed % 3 == 0 ? Payload::bf16 : Payload::fp16};
+    auto results = attend_on_ranks(problem, InterleavedShards{4}, ranks, method, 2);
+    results[0].weight_roundoff = payload_roundoff(method, ranks, ranks);
     CHECK(worst_error(problem, results[0]) <= 1);
-    results[0].weight_roundoff = 0;
     for (auto const& result : results) CHECK(same_bits(result, results[0]));
   }
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include <fasttree/comm/in_process_communicator.hpp>
@@ -88,9 +89,9 @@ struct Reduced {
   Traffic moved;            ///< by all
 };
 
-/// Reduces twice on one plan, and keeps the second.
+/// Reduces twice on one plan, and keeps the second, to which `late` comes 20 ms after the others.
 Reduced reduce(std::vector<Part> const& parts, int queries, ReductionMethod method,
-               int planned_queries, int ranks_per_node = 0) {
+               int planned_queries, int ranks_per_node = 0, int late = -1) {
   int const ranks = static_cast<int>(parts.size());
   Reduced reduced{std::vector<Part>(ranks, Part(queries)), {}};
   std::vector<Traffic> moved(ranks);
@@ -100,6 +101,7 @@ Reduced reduce(std::vector<Part> const& parts, int queries, ReductionMethod meth
         plan_reduction(Space{}, communicator, planned_queries, heads, value_dim, method);
     for (int i = 0; i < 2; ++i) {
       put(reduction, parts[rank], queries);
+      if (i == 1 && rank == late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
       reduce_shards(Space{}, communicator, reduction, queries,
                     results_in(reduced.parts[rank], queries));
     }
@@ -156,12 +158,68 @@ TEST_CASE("every algorithm merges partial results of any number of ranks, to one
     }
 }
 
-TEST_CASE("one_shot, tree and all_to_all give the same bits") {
-  for (int const ranks : {2, 3, 6, 7, 8}) {
-    auto const parts = random_parts(ranks, 40, ranks);
-    auto const tree = reduce(parts, 40, ReductionAlgorithm::tree, 40);
-    CHECK(reduce(parts, 40, ReductionAlgorithm::one_shot, 40).parts[0] == tree.parts[0]);
-    CHECK(reduce(parts, 40, ReductionAlgorithm::all_to_all, 40).parts[0] == tree.parts[0]);
+TEST_CASE("the same bits in every run, whichever rank comes last") {
+  for (int const ranks : {3, 8}) {
+    auto const parts = random_parts(ranks, 4, ranks);
+    for (ReductionAlgorithm const algorithm : all_reduction_algorithms)
+      for (Payload const payload : {Payload::fp32, Payload::bf16}) {
+        CAPTURE(name(algorithm));
+        auto const first = reduce(parts, 4, {algorithm, payload}, 4, 1);
+        for (int late = 0; late < ranks; late += 2)
+          for (Part const& part : reduce(parts, 4, {algorithm, payload}, 4, 1, late).parts)
+            CHECK(part == first.parts[0]);
+      }
+  }
+}
+
+TEST_CASE("across_algorithms: the same bits by all that it lets pass, in nodes of any size") {
+  for (int const ranks : {1, 2, 3, 6, 7, 8, 12}) {
+    auto const parts = random_parts(ranks, 20, ranks);
+    auto const tree = reduce(parts, 20, ReductionAlgorithm::tree, 20).parts[0];
+    int passed = 0;
+    for (int ranks_per_node = 1; ranks_per_node <= ranks; ++ranks_per_node) {
+      if (ranks % ranks_per_node != 0) continue;
+      for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+        CAPTURE(ranks);
+        CAPTURE(ranks_per_node);
+        CAPTURE(name(algorithm));
+        ReductionMethod const method{algorithm, Payload::fp32, Reproducibility::across_algorithms};
+        if (!merges_by_tree(algorithm, {ranks, ranks_per_node})) {
+          CHECK_THROWS_AS(reduce(parts, 20, method, 20, ranks_per_node), Error);
+          continue;
+        }
+        ++passed;
+        for (Part const& part : reduce(parts, 20, method, 20, ranks_per_node).parts)
+          CHECK(part == tree);
+      }
+    }
+    CHECK(passed >= 3);
+    // Of which the option is the reason: a ring and sums merge to other bits.
+    if (ranks < 3) continue;
+    for (auto const other : {ReductionAlgorithm::ring, ReductionAlgorithm::max_then_sum})
+      CHECK_FALSE(reduce(parts, 20, other, 20).parts[0] == tree);
+  }
+}
+
+TEST_CASE("the bits of a row do not depend on how many are merged with it") {
+  constexpr int ranks = 7, queries = 11;
+  auto const parts = random_parts(ranks, queries, 5);
+  auto const row_of = [](Part const& part, int query) {
+    Part row(1);
+    std::copy_n(part.outputs.begin() + query * heads * value_dim, heads * value_dim,
+                row.outputs.begin());
+    std::copy_n(part.log_sum_exps.begin() + query * heads, heads, row.log_sum_exps.begin());
+    return row;
+  };
+  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
+    if (!merges_by_tree(algorithm, {ranks, ranks})) continue;
+    CAPTURE(name(algorithm));
+    Part const whole = reduce(parts, queries, algorithm, queries).parts[0];
+    for (int query = 0; query < queries; query += 5) {
+      std::vector<Part> alone;
+      for (Part const& part : parts) alone.push_back(row_of(part, query));
+      CHECK(reduce(alone, 1, algorithm, queries).parts[0] == row_of(whole, query));
+    }
   }
 }
 
@@ -319,6 +377,17 @@ TEST_CASE("what is refused, and what ranks disagree about") {
                        "fasttree::reduce_shards: queries: expected at most 5, found 6", Error);
   CHECK_THROWS_WITH_AS(plan_reduction(Space{}, self, -1, heads, value_dim),
                        "fasttree::plan_reduction: queries: expected 0 or more, found -1", Error);
+  ReductionMethod const asked[] = {
+      {ReductionAlgorithm::ring, Payload::fp32, Reproducibility::across_algorithms},
+      {ReductionAlgorithm::tree, Payload::bf16, Reproducibility::across_algorithms}};
+  CHECK_THROWS_WITH_AS(plan_reduction(Space{}, self, 5, heads, value_dim, asked[0]),
+                       "fasttree::plan_reduction: method.algorithm: expected one that merges by "
+                       "the tree over ranks, as one_shot, found ring",
+                       Error);
+  CHECK_THROWS_WITH_AS(plan_reduction(Space{}, self, 5, heads, value_dim, asked[1]),
+                       "fasttree::plan_reduction: method.payload: expected fp32, to be "
+                       "reproducible across algorithms, found bf16",
+                       Error);
   CHECK_THROWS_AS(run_in_process(Space{}, 2, long_deadline,
                                  [](InProcessCommunicator& communicator) {
                                    plan_reduction(Space{}, communicator, 4, heads, value_dim,

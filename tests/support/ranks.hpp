@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include <fasttree/comm/in_process_communicator.hpp>
@@ -17,6 +18,15 @@ namespace fasttree::test {
 
 /// More than any test takes; those of deadlines have their own.
 inline constexpr std::chrono::seconds long_deadline{60};
+
+/// By how much outputs are rounded where they are sent like this, once a round, relative to values.
+inline double payload_roundoff(ReductionMethod method, int ranks, int ranks_per_node) {
+  double const u = method.payload == Payload::fp32   ? 0
+                   : method.payload == Payload::fp16 ? unit_roundoff<fasttree::half>
+                                                     : unit_roundoff<bfloat16>;
+  return 1.01 * u *
+         static_cast<double>(traffic(method.algorithm, ranks, {}, ranks_per_node).rounds);
+}
 
 /// Of five ranks, most without keys or with few.
 inline constexpr int uneven_shares[][5] = {{0, 0, 1, 0, 0}, {0, 7, 1, 0, 2}, {1, 0, 0, 0, 1000}};
@@ -52,6 +62,15 @@ inline Forest decoding_forest(std::uint64_t seed, ForestSize const& size) {
   return forest;
 }
 
+template <class Comm>
+void wait_for(Space const& space, Comm& communicator) {
+  if constexpr (CommunicatorOn<Comm, Space>) {
+    communicator.wait(space);
+  } else {
+    space.fence();
+  }
+}
+
 /// What each rank does: attention over its shard, with as many calls on one plan as asked.
 template <class Comm, class P, class Cache, class Array>
 void attend(Comm& communicator, P const& local, Cache const& cache, Array const& array,
@@ -62,11 +81,35 @@ void attend(Comm& communicator, P const& local, Cache const& cache, Array const&
   for (int i = 0; i < calls; ++i)
     distributed_attention(space, communicator, plan, array.queries, cache, array.outputs,
                           array.log_sum_exps, workspace);
-  if constexpr (CommunicatorOn<Comm, Space>) {
-    communicator.wait(space);
-  } else {
-    space.fence();
-  }
+  wait_for(space, communicator);
+}
+
+/// A cache for each of so many shards, with the keys of that one.
+template <class P, class Policy>
+auto caches_of_shards(P const& problem, Policy const& policy, int count) {
+  std::vector<decltype(contiguous_cache(problem))> held;
+  for (int shard = 0; shard < count; ++shard)
+    held.push_back(contiguous_cache(shard_problem(problem, policy, {shard, count})));
+  return held;
+}
+
+/// The same as attend, over this rank's of those shards.
+template <class Comm, class P, class Policy, class Held, class Array>
+void attend_in_shards(Comm& communicator, P const& problem, Policy const& policy,
+                      std::vector<Held> const& held, Array const& array, ReductionMethod method,
+                      int calls) {
+  Space const space{};
+  int const count = static_cast<int>(held.size());
+  auto const shards =
+      fixed_shards(problem.tree, policy, count, {communicator.rank(), communicator.size()});
+  std::vector<std::decay_t<decltype(held[0].cache)>> caches;
+  for (int i = shards.range.begin; i < shards.range.end; ++i) caches.push_back(held[i].cache);
+  auto plan = make_distributed_plan(space, communicator, shards, problem.shape, method);
+  auto const workspace = make_workspace(space, plan);
+  for (int i = 0; i < calls; ++i)
+    distributed_attention(space, communicator, plan, array.queries, caches, array.outputs,
+                          array.log_sum_exps, workspace);
+  wait_for(space, communicator);
 }
 
 /// The result of it on each of so many threads.

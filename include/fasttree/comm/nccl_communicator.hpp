@@ -175,8 +175,8 @@ class NcclCommunicator {
   }
 
 #if defined(FASTTREE_NCCL_WINDOWS)
-  /// See PushingCommunicator. Memory: 16 bytes for each float of all ranks' rows, whose ends are
-  /// rounded up to 16 floats.
+  /// See PushingCommunicator. Memory: 16 bytes for each word of all ranks' rows, whose ends are
+  /// rounded up to 16 words.
   PushWindow plan_push(PushShape const& shape) {
     group_->require_whole();
     auto const memory = std::make_shared<detail::NcclMemory>();
@@ -206,10 +206,11 @@ class NcclCommunicator {
                          detail::FindNcclMemory{memory->window, addresses.data()});
     space.fence();
     for (int i = 0; i < size(); ++i) rows.cells[i] = reinterpret_cast<std::uint64_t*>(addresses(i));
-    agree(
-        {static_cast<std::uint64_t>(shape.rows), static_cast<std::uint64_t>(shape.width),
-         static_cast<std::uint64_t>(rows.teams), static_cast<std::uint64_t>(rows.threads)},
-        std::to_string(shape.rows) + " pushed rows of " + std::to_string(shape.width) + " floats");
+    agree({static_cast<std::uint64_t>(shape.rows), static_cast<std::uint64_t>(shape.width),
+           static_cast<std::uint64_t>(rows.teams) << 32 | static_cast<std::uint32_t>(rows.threads),
+           shape.purpose},
+          std::to_string(shape.rows) + " pushed rows of " + std::to_string(shape.width) +
+              " words for purpose " + std::to_string(shape.purpose));
     return window;
   }
 #endif
@@ -223,7 +224,8 @@ class NcclCommunicator {
     rows.ranks = size();
     rows.deadline = static_cast<std::uint64_t>(group_->deadline.count());
     rows.missing = group_->missing.data();
-    std::int64_t const row_bytes = std::int64_t{4} * size() * shape.width, scratch = 40 << 10;
+    std::int64_t const row_bytes = std::int64_t{4} * size() * shape.merged_width;
+    std::int64_t const scratch = 40 << 10;
     std::int64_t const most =
         std::clamp<std::int64_t>(scratch / row_bytes, 1, PushedRows::most_threads);
     std::int64_t const teams = detail::processors_of(group_->space);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rows of floats that kernels store into the memory of all other ranks, where they can reach it,
-// and that kernels there wait for: no message, no handshake, no host. A float travels in a cell of 8
+// Rows of 32-bit words that kernels store into the memory of all other ranks, where they can reach it,
+// and that kernels there wait for: no message, no handshake, no host. A word travels in a cell of 8
 // bytes, which arrive at once, together with the number of the exchange, its epoch. There is a set
 // of cells for even epochs and one for odd ones: a rank that is one exchange ahead of another
 // cannot be two ahead. Epochs are counted in memory of the device, so that a graph can be replayed.
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,10 +16,13 @@
 
 namespace fasttree {
 
-/// Rows that each rank sends to all others, and the floats of each.
+/// Rows that each rank sends to all others, and the words of each; the floats that a row is where
+/// it is merged; and any number on which ranks have to agree as well.
 struct PushShape {
   std::int64_t rows = 0;
   int width = 0;
+  int merged_width = width;
+  std::uint64_t purpose = 0;
 };
 
 /// What kernels see of it. A kernel has `teams` teams of `threads` threads, however many rows there
@@ -63,18 +65,17 @@ struct PushedRows {
       body(row);
   }
 
-  /// Stores a row into the memory of all others.
-  template <class Team>
+  /// Stores a row, whose words are word(i), into the memory of all others.
+  template <class Team, class Word>
   KOKKOS_INLINE_FUNCTION void send(Team const& team, std::uint32_t epoch, std::int64_t row,
-                                   float const* values) const {
+                                   Word const& word) const {
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, lanes), [&](int lane) {
       for (int first = lane; first < shape.width; first += batch * lanes) {
         std::uint64_t leaving[batch];
         FASTTREE_UNROLL
         for (int k = 0; k < batch; ++k)
           if (first + k * lanes < shape.width)
-            leaving[k] = std::uint64_t{epoch} << 32 |
-                         std::bit_cast<std::uint32_t>(values[first + k * lanes]);
+            leaving[k] = std::uint64_t{epoch} << 32 | word(first + k * lanes);
         for (int other = 1; other < ranks; ++other) {
           auto* const to = volatile_cells((rank + other) % ranks, epoch, rank, row);
           FASTTREE_UNROLL
@@ -85,10 +86,11 @@ struct PushedRows {
     });
   }
 
-  /// Waits for the row of a rank, and copies it. After a failure what is copied is undefined.
-  template <class Team>
+  /// Waits for the row of a rank, and calls put(i, word) for each of its words; after a failure for
+  /// none.
+  template <class Team, class Put>
   KOKKOS_INLINE_FUNCTION void receive(Team const& team, std::uint32_t epoch, int from,
-                                      std::int64_t row, float* into) const {
+                                      std::int64_t row, Put const& put) const {
     auto const* const arriving = volatile_cells(rank, epoch, from, row);
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, lanes), [&](int lane) {
       Patience patience;
@@ -108,7 +110,7 @@ struct PushedRows {
         FASTTREE_UNROLL
         for (int k = 0; k < batch; ++k)
           if (complete && first + k * lanes < shape.width)
-            into[first + k * lanes] = std::bit_cast<float>(static_cast<std::uint32_t>(got[k]));
+            put(first + k * lanes, static_cast<std::uint32_t>(got[k]));
       }
     });
   }
@@ -131,7 +133,7 @@ struct PushedRows {
   }
 
  private:
-  static constexpr int batch = 5;  ///< loads of a lane under way: 128 floats and one more
+  static constexpr int batch = 5;  ///< loads of a lane under way: 128 words and one more
 
   /// For how long a lane has waited. Looks at the clock and at the host now and then.
   struct Patience {

@@ -54,13 +54,23 @@ constexpr char const* name(Payload payload) {
   return names[static_cast<int>(payload)];
 }
 
-/// An algorithm, and what it sends.
+/// On what the bits of a result depend, besides what is merged. On which rank it is, and which run,
+/// never.
+enum class Reproducibility {
+  per_algorithm,  ///< on the number of ranks, the algorithm, its payload and, in two levels, nodes
+  across_algorithms  ///< on the number of ranks alone
+};
+
+/// An algorithm, what it sends, and what is asked of it: `across_algorithms` merges floats by the
+/// tree over ranks (merges_by_tree), and is refused where the algorithm or the payload does not.
 struct ReductionMethod {
   ReductionAlgorithm algorithm;
   Payload payload;
+  Reproducibility reproducibility;
 
-  constexpr ReductionMethod(ReductionAlgorithm by, Payload outputs_as = Payload::fp32)
-      : algorithm(by), payload(outputs_as) {}
+  constexpr ReductionMethod(ReductionAlgorithm by, Payload outputs_as = Payload::fp32,
+                            Reproducibility asked = Reproducibility::per_algorithm)
+      : algorithm(by), payload(outputs_as), reproducibility(asked) {}
 };
 
 /// What is merged: rows (of queries x query heads), each an output and its log-sum-exp; as they are
@@ -101,6 +111,29 @@ constexpr Traffic tree_traffic(int n, std::int64_t bytes) {
 constexpr bool is_two_level(ReductionAlgorithm algorithm) {
   return algorithm == ReductionAlgorithm::two_level ||
          algorithm == ReductionAlgorithm::two_level_tree;
+}
+
+/// Whether an algorithm merges by the tree of the ranks [0, p), halved down to single ranks, the
+/// lower half being the larger: all that do so give the same bits. A tree over nodes is a part of
+/// that one where these can be halved to the last, or have one rank each.
+constexpr bool merges_by_tree(ReductionAlgorithm algorithm, Topology const& topology) {
+  switch (algorithm) {
+    case ReductionAlgorithm::one_shot:
+    case ReductionAlgorithm::tree:
+    case ReductionAlgorithm::all_to_all:
+    case ReductionAlgorithm::scatter:
+    case ReductionAlgorithm::on_rank_0:
+      return true;
+    case ReductionAlgorithm::two_level:
+    case ReductionAlgorithm::two_level_tree:
+      return topology.ranks_per_node == 1 ||
+             std::has_single_bit(static_cast<unsigned>(topology.nodes()));
+    case ReductionAlgorithm::max_then_sum:
+    case ReductionAlgorithm::three_all_reduces:
+    case ReductionAlgorithm::ring:
+      break;
+  }
+  return false;
 }
 
 /// What one in two levels moves between its n nodes; a node's g ranks share the rows.
@@ -179,11 +212,17 @@ constexpr double price(ReductionAlgorithm algorithm, Topology const& topology, R
   return price(within, p, topology.within) + price(between, p, topology.between);
 }
 
-/// The algorithm of the least price that leaves the result on all ranks; of equals, the first.
-constexpr ReductionAlgorithm cheapest(Topology const& topology, ReductionSize size) {
+/// The algorithm of the least price that leaves the result on all ranks and is as reproducible; of
+/// equals, the first.
+constexpr ReductionAlgorithm cheapest(
+    Topology const& topology, ReductionSize size,
+    Reproducibility reproducibility = Reproducibility::per_algorithm) {
   ReductionAlgorithm best = all_reduction_algorithms[0];
-  for (ReductionAlgorithm const other : all_reduction_algorithms)
+  for (ReductionAlgorithm const other : all_reduction_algorithms) {
+    if (reproducibility == Reproducibility::across_algorithms && !merges_by_tree(other, topology))
+      continue;
     if (price(other, topology, size) < price(best, topology, size)) best = other;
+  }
   return best;
 }
 

@@ -93,7 +93,7 @@ struct Halved {
   int begin, middle, end;
 };
 
-constexpr Halved halve(int begin, int end) { return {begin, begin + (end - begin + 1) / 2, end}; }
+constexpr Halved halve(int begin, int end) { return {begin, begin + first_half(end - begin), end}; }
 
 /// Some ranks, this one among them: `first`, first + distance, ..., `count` of them.
 struct Members {

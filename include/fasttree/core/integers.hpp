@@ -18,4 +18,7 @@ FASTTREE_INLINE_FUNCTION constexpr Integer round_up(Integer a, Integer b) {
   return ceil_div(a, b) * b;
 }
 
+/// Of `count` things in two halves those of the first, which is the larger.
+constexpr int first_half(int count) { return ceil_div(count, 2); }
+
 }  // namespace fasttree

@@ -4,6 +4,7 @@
 // float, then what stays a float. Rows take the rounded outputs before they are merged anywhere, so
 // that all ranks merge the same; sums and merges are those of floats.
 
+#include <bit>
 #include <cstdint>
 #include <utility>
 
@@ -22,6 +23,70 @@ struct PackedShape {
     return packed_outputs() + width - outputs;
   }
 };
+
+/// A row of floats, the outputs in 16 bits or (Stored = float) as they are, in words: cells that are
+/// pushed.
+template <class Stored>
+struct RowInWords {
+  PackedShape shape;
+
+  static constexpr bool packs = sizeof(Stored) == 2;
+
+  KOKKOS_INLINE_FUNCTION constexpr int width() const {
+    return packs ? shape.packed_width() : shape.width;
+  }
+
+  KOKKOS_INLINE_FUNCTION std::uint32_t word(float const* row, int i) const {
+    if constexpr (packs) {
+      int const first = 2 * i, floats_from = shape.packed_outputs();
+      if (i < floats_from) {
+        std::uint32_t const second =
+            first + 1 < shape.outputs ? Stored(row[first + 1]).bits : std::uint32_t{0};
+        return second << 16 | Stored(row[first]).bits;
+      }
+      i += shape.outputs - floats_from;
+    }
+    return std::bit_cast<std::uint32_t>(row[i]);
+  }
+
+  KOKKOS_INLINE_FUNCTION void put(float* row, int i, std::uint32_t word) const {
+    if constexpr (packs) {
+      int const first = 2 * i, floats_from = shape.packed_outputs();
+      if (i < floats_from) {
+        row[first] = output_of(word);
+        if (first + 1 < shape.outputs) row[first + 1] = output_of(word >> 16);
+        return;
+      }
+      i += shape.outputs - floats_from;
+    }
+    row[i] = std::bit_cast<float>(word);
+  }
+
+  /// Float i of a row, as all ranks merge it.
+  KOKKOS_INLINE_FUNCTION float rounded(float const* row, int i) const {
+    return packs && i < shape.outputs ? static_cast<float>(Stored(row[i])) : row[i];
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION static float output_of(std::uint32_t word) {
+    Stored stored;
+    stored.bits = static_cast<std::uint16_t>(word);
+    return static_cast<float>(stored);
+  }
+};
+
+/// Calls body(Stored()) of the type in which outputs are sent.
+template <class Body>
+void with_stored(Payload payload, Body const& body) {
+  switch (payload) {
+    case Payload::fp32:
+      return body(float());
+    case Payload::fp16:
+      return body(half());
+    case Payload::bf16:
+      return body(bfloat16());
+  }
+}
 
 /// Rounds the outputs of rows to 16 bits, and packs the rows.
 template <class Stored>
@@ -98,9 +163,10 @@ class PackedRows {
     auto const pack_part = [&](int part) {
       if (std::exchange(last, part) == part) return;
       RowRange const range = schedule.part(part, rows);
-      with_stored([&](auto stored) {
-        for_each_row("fasttree::reduce_shards::pack", space, range,
-                     PackRows<decltype(stored)>{shape_, own, packed_.data()});
+      with_stored(payload_, [&](auto stored) {
+        if constexpr (sizeof(stored) == 2)
+          for_each_row("fasttree::reduce_shards::pack", space, range,
+                       PackRows<decltype(stored)>{shape_, own, packed_.data()});
       });
     };
     for (ScheduledMessage const& to : round.sends) pack_part(to.part);
@@ -108,21 +174,14 @@ class PackedRows {
   }
 
   void unpack(Space const& space, float const* packed, float* into, std::int64_t rows) const {
-    with_stored([&](auto stored) {
-      for_each_row("fasttree::reduce_shards::unpack", space, {0, rows},
-                   UnpackRows<decltype(stored)>{shape_, packed, into});
+    with_stored(payload_, [&](auto stored) {
+      if constexpr (sizeof(stored) == 2)
+        for_each_row("fasttree::reduce_shards::unpack", space, {0, rows},
+                     UnpackRows<decltype(stored)>{shape_, packed, into});
     });
   }
 
  private:
-  template <class Body>
-  void with_stored(Body const& body) const {
-    if (payload_ == Payload::fp16)
-      body(half());
-    else
-      body(bfloat16());
-  }
-
   Payload payload_ = Payload::fp32;
   PackedShape shape_;
   std::int64_t slot_floats_ = 0;

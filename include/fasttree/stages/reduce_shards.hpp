@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <fasttree/comm/messages.hpp>
 #include <fasttree/comm/reduction_schedule.hpp>
@@ -22,8 +23,47 @@
 
 namespace fasttree {
 
+namespace detail {
+
+/// `items`, where kernels read them.
+template <class T, class Space>
+Kokkos::View<T*, Space> upload(Space const& space, char const* label, std::vector<T> const& items) {
+  Kokkos::View<T*, Space> const uploaded(
+      Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)), items.size());
+  auto const mirror = Kokkos::create_mirror_view(uploaded);
+  std::ranges::copy(items, mirror.data());
+  Kokkos::deep_copy(space, uploaded, mirror);
+  space.fence();
+  return uploaded;
+}
+
+/// The merges of all rounds, one after the other.
+inline std::vector<ScheduledMerge> merges_of(ReductionSchedule const& schedule) {
+  std::vector<ScheduledMerge> merges;
+  for (ScheduledRound const& round : schedule.rounds)
+    merges.insert(merges.end(), round.merges.begin(), round.merges.end());
+  return merges;
+}
+
+/// A number that is the same on all ranks that plan the same; there are fewer than 2^24 ranks in a
+/// node.
+inline std::uint64_t purpose_of(ReductionMethod const& method, int ranks_per_node, int shards) {
+  return static_cast<std::uint64_t>(method.algorithm) +
+         (static_cast<std::uint64_t>(method.payload) << 6) +
+         (static_cast<std::uint64_t>(ranks_per_node) << 8) +
+         (static_cast<std::uint64_t>(shards) << 32);
+}
+
+}  // namespace detail
+
+/// A rank's shards, and those of all ranks; 1 and 1 where each rank has the one of its number.
+struct RankShards {
+  int own = 1, all = 1;
+};
+
 /// The memory and the schedule of reductions over the ranks of a communicator, for partial results
-/// of up to so many queries; see plan_reduction. Made once, used by every layer and step.
+/// of up to so many queries; see plan_reduction. Made once, used by every layer and step. A rank has
+/// one partial result, or one for each of its shards.
 template <class Space, Communicator Comm>
 class ShardReduction {
  public:
@@ -38,31 +78,58 @@ class ShardReduction {
   int queries() const { return queries_; }
   int query_heads() const { return heads_; }
   int value_dim() const { return value_dim_; }
+  int shards() const { return shards_; }  ///< of this rank
 
-  /// Where this rank's partial results of the first `queries` queries are to be put: outputs
-  /// (queries, query_heads, value_dim) and log-sum-exps (queries, query_heads). An output whose
-  /// log-sum-exp is -inf is never read. Overwritten by the reduction.
-  Outputs outputs(int queries) const {
-    return Outputs(records_.data(), Kokkos::LayoutStride(queries, width(), heads_,
-                                                         queries * width(), value_dim_, 1));
+  /// Where the partial results of the first `queries` queries, of this rank's shard of this number
+  /// among its own, are to be put: outputs (queries, query_heads, value_dim) and log-sum-exps
+  /// (queries, query_heads). An output whose log-sum-exp is -inf is never read. Overwritten by the
+  /// reduction.
+  Outputs outputs(int queries, int shard = 0) const {
+    return Outputs(records(shard), Kokkos::LayoutStride(queries, width(), heads_, queries * width(),
+                                                        value_dim_, 1));
   }
-  LogSumExps log_sum_exps(int queries) const {
-    return LogSumExps(reinterpret_cast<NaturalLogSumExp*>(records_.data() + value_dim_),
+  LogSumExps log_sum_exps(int queries, int shard = 0) const {
+    return LogSumExps(reinterpret_cast<NaturalLogSumExp*>(records(shard) + value_dim_),
                       Kokkos::LayoutStride(queries, width(), heads_, queries * width()));
   }
 
  private:
   template <class S, Communicator C>
-  friend ShardReduction<S, C> plan_reduction(S const&, C&, int, int, int, ReductionMethod);
+  friend ShardReduction<S, C> plan_reduction(S const&, C&, int, int, int, ReductionMethod,
+                                             RankShards);
   template <class S, Communicator C, class Output, LogBase Base>
   friend void reduce_shards(S const&, C&, ShardReduction<S, C>&, int, Results<Output, Base> const&);
 
   ShardReduction() = default;
 
   int width() const { return value_dim_ + 1; }
+  /// Of a shard; those of the first become those of the rank.
+  float* records(int shard) const {
+    return records_.data() + std::int64_t{1} * shard * queries_ * heads_ * width();
+  }
   bool by_sums() const {
     return method_.algorithm == ReductionAlgorithm::max_then_sum ||
            method_.algorithm == ReductionAlgorithm::three_all_reduces;
+  }
+
+  void plan_shards(Space const& space, int count) {
+    shards_ = count;
+    std::vector<ScheduledMerge> merges;
+    detail::append_all_merges(0, count, 0, merges);
+    std::vector<detail::SlotRows> rows;
+    for (int shard = 0; shard < count; ++shard) rows.push_back({records(shard)});
+    shard_merges_ = detail::upload(space, "fasttree::reduce_shards::shard_merges", merges);
+    shard_rows_ = detail::upload(space, "fasttree::reduce_shards::shard_rows", rows);
+  }
+
+  /// The records of all shards of the rank, to its own.
+  void merge_shards(Space const& space, ReducedRows const& rows) {
+    auto const count = static_cast<int>(shard_merges_.size());
+    if (count > 0)
+      detail::for_each_row(
+          "fasttree::reduce_shards::merge_shards", space, {0, rows.count()},
+          detail::MergeRows<detail::MergeRecords>{
+              {}, shard_merges_.data(), count, shard_rows_.data(), records(0), width()});
   }
 
   /// One exchange over the rows, `width` floats each, of `own`: outputs, or maxima or weights alone.
@@ -141,8 +208,8 @@ class ShardReduction {
   void push(Space const& space, Comm& communicator, ReducedRows const& rows,
             Results<Output, Base> const& results) {
     communicator.begin(push_window_);
-    detail::push_shards(space, push_window_.rows, rows.count(), records_.data(), merges_.data(),
-                        static_cast<int>(merges_.size()),
+    detail::push_shards(space, push_window_.rows, method_.payload, rows.count(), records_.data(),
+                        merges_.data(), static_cast<int>(merges_.size()),
                         detail::WriteRecord<Output, Base>{results, rows.queries, value_dim_});
   }
 
@@ -156,74 +223,71 @@ class ShardReduction {
   }
 
   ReductionMethod method_ = ReductionAlgorithm::one_shot;
-  int ranks_ = 1, queries_ = 0, heads_ = 0, value_dim_ = 0;
+  int ranks_ = 1, queries_ = 0, heads_ = 0, value_dim_ = 0, shards_ = 1;
   ReductionSchedule schedule_;
-  Kokkos::View<ScheduledMerge*, Space> merges_;  ///< of all rounds
-  PushWindow push_window_;                       ///< this or messages
+  Kokkos::View<ScheduledMerge*, Space> merges_;        ///< of all rounds
+  Kokkos::View<ScheduledMerge*, Space> shard_merges_;  ///< of the rank's shards
+  Kokkos::View<detail::SlotRows*, Space> shard_rows_;  ///< where those lie
+  PushWindow push_window_;                             ///< this or messages
   detail::Messages<Space, Comm> messages_;
   detail::PackedRows<Space> packed_;
   Kokkos::View<float*, Space> records_, sums_;
 };
 
-namespace detail {
-
-/// The merges of all rounds, one after the other, where kernels read them.
-template <class Space>
-Kokkos::View<ScheduledMerge*, Space> upload_merges(Space const& space,
-                                                   ReductionSchedule const& schedule) {
-  std::size_t count = 0;
-  for (ScheduledRound const& round : schedule.rounds) count += round.merges.size();
-  Kokkos::View<ScheduledMerge*, Space> const merges(
-      Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "fasttree::reduce_shards::merges"),
-      count);
-  auto const mirror = Kokkos::create_mirror_view(merges);
-  std::size_t i = 0;
-  for (ScheduledRound const& round : schedule.rounds)
-    for (ScheduledMerge const& merge : round.merges) mirror(i++) = merge;
-  Kokkos::deep_copy(space, merges, mirror);
-  space.fence();
-  return merges;
-}
-
-}  // namespace detail
-
 /// Plans reductions of partial results of up to `queries` queries. Collective: all ranks call it
-/// with the same numbers and method: an algorithm, or one and a payload.
+/// with the same numbers and method: an algorithm, or one, a payload, and how reproducible it is to
+/// be.
 ///
 /// A payload of 16 bits rounds the outputs of what a rank sends or merges in a round, at most once in
 /// each; what is merged is then float. All ranks get the same bits, but not by all algorithms.
 ///
 /// Allocates records and what the algorithm needs beside them, and has the communicator register
-/// memory for the messages that a rank gets in an exchange. Errors: `Error` on negative numbers,
-/// where ranks disagree, and those of the communicator.
+/// memory for the messages that a rank gets in an exchange. Errors: `Error` on negative numbers, on
+/// a method that is not as reproducible as it is to be, where ranks disagree, and those of the
+/// communicator.
+///
+/// \param shards  this rank's, where shards are more than ranks: those that shards_of_rank gives it
 template <class Space, Communicator Comm>
 ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicator, int queries,
-                                           int query_heads, int value_dim, ReductionMethod method) {
+                                           int query_heads, int value_dim, ReductionMethod method,
+                                           RankShards shards = {}) {
   constexpr char const* function = "plan_reduction";
   require(queries >= 0, function, "queries", "0 or more", queries);
   require(query_heads > 0, function, "query_heads", "a positive number", query_heads);
   require(value_dim > 0, function, "value_dim", "a positive number", value_dim);
+  require(shards.own > 0, function, "shards.own", "a positive number", shards.own);
+  auto const [algorithm, payload, reproducibility] = method;
+  Topology const topology = topology_of(communicator);
+  if (reproducibility == Reproducibility::across_algorithms) {
+    require(merges_by_tree(algorithm, topology), function, "method.algorithm",
+            "one that merges by the tree over ranks, as one_shot", name(algorithm));
+    require(payload == Payload::fp32, function, "method.payload",
+            "fp32, to be reproducible across algorithms", name(payload));
+  }
   ShardReduction<Space, Comm> reduction;
-  auto const [algorithm, payload] = method;
   reduction.method_ = method;
   reduction.ranks_ = communicator.size();
   reduction.queries_ = queries;
   reduction.heads_ = query_heads;
   reduction.value_dim_ = value_dim;
-  int const ranks_per_node = topology_of(communicator).ranks_per_node;
+  int const ranks_per_node = topology.ranks_per_node;
   reduction.schedule_ =
       make_reduction_schedule(algorithm, communicator.rank(), communicator.size(), ranks_per_node);
-  reduction.merges_ = detail::upload_merges(space, reduction.schedule_);
+  reduction.merges_ = detail::upload(space, "fasttree::reduce_shards::merges",
+                                     detail::merges_of(reduction.schedule_));
   std::int64_t const rows = std::int64_t{1} * queries * query_heads;
   auto const floats = [&](char const* label, std::int64_t count) {
     return Kokkos::View<float*, Space>(
         Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)), count);
   };
-  reduction.records_ = floats("fasttree::reduce_shards::records", rows * (value_dim + 1));
+  reduction.records_ =
+      floats("fasttree::reduce_shards::records", shards.own * rows * (value_dim + 1));
+  reduction.plan_shards(space, shards.own);
+  std::uint64_t const purpose = detail::purpose_of(method, ranks_per_node, shards.all);
   if constexpr (PushingCommunicator<Comm, Space>)
-    if (algorithm == ReductionAlgorithm::one_shot && payload == Payload::fp32 &&
-        communicator.reaches_all()) {
-      reduction.push_window_ = communicator.plan_push({rows, value_dim + 1});
+    if (algorithm == ReductionAlgorithm::one_shot && communicator.reaches_all()) {
+      int const words = ReductionSize{rows, value_dim, payload}.record_floats();
+      reduction.push_window_ = communicator.plan_push({rows, words, value_dim + 1, purpose});
       return reduction;
     }
   bool const three = algorithm == ReductionAlgorithm::three_all_reduces;
@@ -238,23 +302,25 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   int const sent_width = payload != Payload::fp32 ? shape.packed_width() : shape.width;
   reduction.messages_ = detail::Messages<Space, Comm>(
       space, communicator, reduction.schedule_, slot_rows * sent_width,
-      std::max(reduction.records_.size(), reduction.sums_.size()),
-      static_cast<std::uint64_t>(algorithm) + 256 * static_cast<std::uint64_t>(ranks_per_node) +
-          (static_cast<std::uint64_t>(payload) << 48));
+      std::max(rows * (value_dim + 1), static_cast<std::int64_t>(reduction.sums_.size())), purpose);
   return reduction;
 }
 
-/// The same with the algorithm that is cheapest on the communicator's links.
+/// The same with the algorithm that is cheapest on the communicator's links, of those that are as
+/// reproducible.
 template <class Space, Communicator Comm>
-ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicator, int queries,
-                                           int query_heads, int value_dim) {
+ShardReduction<Space, Comm> plan_reduction(
+    Space const& space, Comm& communicator, int queries, int query_heads, int value_dim,
+    Reproducibility reproducibility = Reproducibility::per_algorithm) {
   ReductionSize const size{std::int64_t{1} * queries * query_heads, value_dim};
+  auto const algorithm = cheapest(topology_of(communicator), size, reproducibility);
   return plan_reduction(space, communicator, queries, query_heads, value_dim,
-                        cheapest(topology_of(communicator), size));
+                        {algorithm, Payload::fp32, reproducibility});
 }
 
 /// Merges what all ranks have put into reduction.outputs(queries) and .log_sum_exps(queries), and
-/// writes it to `results` of each; by `scatter` and `on_rank_0` what is a rank's, and no more of
+/// writes it to `results` of each (where a rank has several shards, of each of these, which it merges
+/// first); by `scatter` and `on_rank_0` what is a rank's, and no more of
 /// them is touched. Collective. All ranks get the same bits, and so it is from one algorithm to
 /// another of one_shot, tree, all_to_all, scatter and on_rank_0.
 ///
@@ -269,12 +335,13 @@ void reduce_shards(Space const& space, Comm& communicator, ShardReduction<Space,
   if (queries > reduction.queries_)
     fail_above("reduce_shards", "queries", reduction.queries_, queries);
   ReducedRows const rows{reduction.heads_, queries};
+  reduction.merge_shards(space, rows);
   if constexpr (PushingCommunicator<Comm, Space>)
     if (reduction.push_window_.memory) return reduction.push(space, communicator, rows, results);
   if (reduction.by_sums()) {
     reduction.max_then_sums(space, communicator, rows);
   } else {
-    reduction.exchange(space, communicator, reduction.records_.data(), reduction.width(), rows,
+    reduction.exchange(space, communicator, reduction.records(0), reduction.width(), rows,
                        detail::MergeRecords{});
   }
   reduction.write(space, rows, results);
