@@ -82,7 +82,7 @@ class PathParts {
   /// of its path, and how many of these it shares with the request before.
   template <class Use>
   constexpr void each_path(Use const& use) const {
-    auto const& begins = grouping_.query_begin;
+    auto const begins = tree_.query_begins();
     for (std::size_t at = 0; at + 1 < begins.size(); ++at) {
       if (begins[at] == begins[at + 1]) continue;
       QueryPath const& path = paths_[begins[at]];
@@ -99,7 +99,7 @@ class PathParts {
       int const above = above_of(path), to = of_upper ? above : path.keys;
       int const from =
           (of_upper ? 0 : above) + (query == block.begin ? 0 : part.shared_keys(query));
-      if (from < to) append_keys(tree_, from, to, path.bottom, grouping_);
+      if (from < to) append_path(tree_, from, to, path.bottom, grouping_);
     }
   }
 
@@ -111,7 +111,8 @@ class PathParts {
   /// highest of the nodes whose queries begin with it.
   constexpr void measure_paths(ApartPrices const& apart) {
     PrefixTree const& tree = tree_;
-    std::span<int const> const places(grouping_.node_begin), begins(grouping_.query_begin);
+    std::span<PathNode const> const nodes = tree.path_nodes();
+    std::span<int const> const bottoms = tree.bottoms(), begins = tree.query_begins();
     int const most = target_.queries(target_.tiles.wide);
     int const few = static_cast<int>(apart.gain.size()) - 1;
     int top = PrefixTree::no_parent, top_begin = 0, top_end = 0;  // a topmost node of few queries
@@ -128,18 +129,20 @@ class PathParts {
         gained = 0;
       }
       if (at == tree.requests()) break;
-      auto const [bottom, queries] = tree.request(grouping_.request_order[at]);
+      int const bottom = bottoms[at], queries = begins[at + 1] - begin;
       if (queries == 0) continue;
-      int const keys = tree.path_length(bottom);
+      int const keys = nodes[bottom].path_length();
       int shared = keys, unpadded = keys;
-      for (int node = bottom; node != PrefixTree::no_parent && begins[places[node]] == begin;
-           node = tree.parent(node)) {
-        int const queries_under = tree.queries_under(node);
-        shared = tree.position(node);
-        if (queries_under <= most) unpadded = shared;
-        if (queries_under > few) continue;
-        gained += tree.length(node) * apart.gain[queries_under];
-        if (!is_below) top = node, top_end = begin + queries_under;
+      for (int place = bottom; place != PrefixTree::no_parent;) {
+        PathNode const& node = nodes[place];
+        if (node.query_begin < begin) break;
+        shared = node.position;
+        if (node.queries <= most) unpadded = shared;
+        if (node.queries <= few) {
+          gained += node.length * apart.gain[node.queries];
+          if (!is_below) top = place, top_end = begin + node.queries;
+        }
+        place = node.parent;
       }
       for (int query = begin, seen = keys - queries; query < begin + queries; ++query) {
         paths_[query] = {bottom, keys, std::max(0, ++seen), shared, unpadded, keys};
@@ -155,7 +158,7 @@ class PathParts {
 
   /// Lets the paths of a subtree's queries be parted above its top, if that gains enough.
   constexpr void part_at(int top, QueryBlock queries, double gained, ApartPrices const& apart) {
-    int const above = tree_.position(top);
+    int const above = tree_.path_nodes()[top].position;
     double const lost = apart.item + (above > 0 ? apart.query * queries.queries() : 0);
     if (gained <= lost) return;
     may_part_ = true;
