@@ -24,7 +24,7 @@ namespace fasttree {
 template <class Costs>
 class BlockSearch {
  public:
-  /// Counts the keys of all paths, in the order of requests that `grouping` has.
+  /// Counts the keys of all paths, in the tree's own order of requests.
   constexpr BlockSearch(Costs const& costs, PrefixTree const& tree, PlanTarget const& target,
                         Grouping& grouping)
       : costs_(costs),
@@ -126,7 +126,7 @@ class BlockSearch {
   /// where that many queries at once are too few; each is multiplied in the faster tile.
   constexpr double least_load(int height) const {
     auto const new_keys = static_cast<double>(tree_.unique_keys());
-    double const more_keys = std::max(0.0, paths_.keys() / height - new_keys);
+    double const more_keys = std::max(0.0, paths_.least_reads(height) - new_keys);
     double const products = paths_.seen_keys() * target_.group;
     double const rows = static_cast<double>(paths_.readers()) * target_.group;
     ItemWork work{.new_keys = new_keys, .more_keys = more_keys, .rows = rows};

@@ -116,6 +116,22 @@ constexpr void append_path(PrefixTree const& tree, int from, int to, int bottom,
   detail::append_path(node_at, from, to, bottom, grouping);
 }
 
+/// Appends the keys of a node to those of the nodes before it in depth-first order, in the same
+/// order of requests. Joins them to those of the node above, if all its queries are the same.
+constexpr void append_node(PathNode const& node, Grouping& grouping) {
+  auto& ranges = grouping.ranges;
+  int const query_end = node.query_begin + node.queries;
+  if (!ranges.empty()) {
+    KeyRange& before = ranges.back();
+    if (before.query_begin == node.query_begin && before.query_end == query_end &&
+        before.slot_begin + before.length == node.slot_begin) {
+      before.length += node.length;
+      return;
+    }
+  }
+  ranges.push_back({node.slot_begin, node.length, node.position, node.query_begin, query_end});
+}
+
 /// Appends the keys of the path from below the node `above` (no_parent: the whole path) down to
 /// `bottom` to the group that was opened last; each node's with the interval of all queries under
 /// it, of which those of the group read it. Ranges that follow each other in slots are joined where
