@@ -65,13 +65,13 @@ class PathParts {
   /// Whether some paths have two parts.
   constexpr bool is_parted() const { return is_parted_; }
 
-  /// Keys that all queries see, and how many queries have some on their paths.
+  /// Keys that queries see, counted for each of them, and how many queries have keys on their paths.
   constexpr double seen_keys() const { return seen_keys_; }
   constexpr int readers() const { return readers_; }
 
-  /// How many keys blocks of a height read at least: a node's once for each `height` of its
-  /// queries, and once for fewer. Exact for nodes, but for those whose numbers of queries have the
-  /// highest bit of `height` in common, which are taken together.
+  /// Keys that blocks of a height read at least: those of a node once for every `height` of the
+  /// queries on or below it, and once where these are fewer. Nodes are taken together whose numbers
+  /// of queries have as many bits.
   constexpr double least_reads(int height) const {
     double reads = 0;
     for (NodeKeys const& of : keys_by_queries_)
