@@ -247,20 +247,17 @@ class PrefixTree {
   constexpr void sort_nodes() {
     path_nodes_.reserve(nodes_.size());
     depth_first_nodes_.reserve(nodes_.size());
-    std::vector<int> next;  // the last one first
+    std::vector<int> next(nodes_.size());  // the first of them behind the others
     for (int root = 0; root < nodes(); ++root) {
       if (parent(root) != no_parent) continue;
-      next.push_back(root);
-      while (!next.empty()) {
-        int const node = next.back();
-        next.pop_back();
-        int const above = parent(node);
-        nodes_[node].place = static_cast<int>(depth_first_nodes_.size());
+      next[0] = root;
+      for (int left = 1; left > 0;) {
+        int const node = next[--left], above = parent(node);
+        nodes_[node].place = static_cast<int>(path_nodes_.size());
         depth_first_nodes_.push_back(node);
         path_nodes_.push_back(
             {.parent = above == no_parent ? no_parent : place(above), .length = length(node)});
-        auto const below = children(node);
-        next.insert(next.end(), below.rbegin(), below.rend());
+        for (int i = first_child_[node + 1]; i-- > first_child_[node];) next[left++] = children_[i];
       }
     }
     if (depth_first_nodes_.size() == nodes_.size()) return;
