@@ -144,6 +144,28 @@ TEST_CASE("cuts are the cheapest of all cuts, whatever is shared and for every h
     }
 }
 
+TEST_CASE("no blocks of a height read fewer keys than is said beforehand, nor is less said") {
+  PlanTarget const target{.tiles = one_tile};
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    PrefixTree const tree = test::random_forest(seed, {60, 50, 80, 3}).tree();
+    Grouping grouping;
+    order_requests(tree, grouping);
+    PathParts const paths(tree, target, {}, grouping);
+    for (int height = 1; height <= 128; height += height < 9 ? 1 : 7) {
+      double most = 0, least = 0;
+      for (int node = 0; node < tree.nodes(); ++node) {
+        int const queries = tree.queries_under(node);
+        most += tree.length(node) * ceil_div(queries, height);
+        if (queries > 0) least += tree.length(node) * std::max(1.0, 1.0 * queries / height);
+      }
+      CHECK(paths.least_reads(height) <= most);
+      bool const is_exact = (height & (height - 1)) == 0;  // for what is divided without rest
+      if (is_exact) CHECK(paths.least_reads(height) == doctest::Approx(least));
+    }
+  }
+}
+
 TEST_CASE("where products are free, no plan of blocks of any small tree is cheaper") {
   // One slot: the time is the sum over items of the item and the keys that it reads.
   MachineCosts const costs{.item = 3, .memory = 1, .cache = 0.5, .wide = 1e30};

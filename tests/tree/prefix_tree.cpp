@@ -115,6 +115,44 @@ TEST_CASE("random forests: every order and count is what its definition says") {
   }
 }
 
+TEST_CASE("random forests: nodes and requests in depth-first order, and their records") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    PrefixTree const tree = fasttree::test::random_forest(seed).tree();
+    auto const order = tree.parents_first(), requests = tree.depth_first_requests();
+    REQUIRE(std::ssize(tree.path_nodes()) == tree.nodes());
+    std::vector<int> path, visited;  // of a walk by definition
+    for (int root = tree.nodes(); root-- > 0;)
+      if (tree.parent(root) == PrefixTree::no_parent) path.push_back(root);
+    while (!path.empty()) {
+      int const node = path.back();
+      path.pop_back();
+      visited.push_back(node);
+      auto const children = tree.children(node);
+      path.insert(path.end(), children.rbegin(), children.rend());
+    }
+    CHECK(visited == list(order));
+    int queries = 0;
+    for (int place = 0, i = 0; place < tree.nodes(); ++place) {
+      int const node = order[place];
+      fasttree::PathNode const& record = tree.path_nodes()[place];
+      CHECK(&tree.path_node(node) == &record);
+      CHECK((record.parent < 0 ? record.parent : order[record.parent]) == tree.parent(node));
+      CHECK(record.length == tree.length(node));
+      CHECK(record.query_begin == queries);
+      CHECK(tree.first_places()[node] == i);
+      for (int const request : tree.requests_on(node)) {
+        CHECK(requests[i] == request);
+        CHECK(tree.bottoms()[i] == place);
+        CHECK(tree.request_keys(request) == tree.path_length(node));
+        CHECK(tree.query_begins()[i++] == queries);
+        queries += tree.request(request).query_length;
+      }
+    }
+    CHECK(tree.query_begins()[tree.requests()] == queries);
+  }
+}
+
 TEST_CASE(
     "room is kept behind nodes on which the only query below them hangs, and behind no other") {
   Forest const forest{

@@ -32,7 +32,7 @@ struct PricedBlock {
 
 /// The path of a query, in keys.
 struct QueryPath {
-  int bottom;    ///< the node at its end
+  int bottom;    ///< the place, in depth-first order, of the node at its end
   int keys;      ///< of all of it
   int seen;      ///< by the query
   int shared;    ///< with the query before it

@@ -45,7 +45,9 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
       std::uint32_t const last = steps(static_cast<std::uint32_t>(end) * group + step - 1);
       std::uint32_t team = first;
       while (team >= teams) team -= teams;
-      (last - first == 1 ? of_team[team] : products) += length * (last - first);
+      bool const one_team = last - first == 1;
+      of_team[team] += one_team ? length : 0;
+      products += one_team ? 0 : length * (last - first);
     } else {
       keys_of_all += length;
     }

@@ -69,17 +69,17 @@ class Schedule {
     constexpr void take(double time, std::int64_t items) {
       if (items > slots_ && time > 0) items -= give_out_first(time, items - slots_);
       while (items > 0) {
-        Group const taken{groups_[0].when + time, std::min(items, groups_[0].slots)};
+        Group& soonest = groups_[first_];
+        Group const taken{soonest.when + time, std::min(items, soonest.slots)};
         items -= taken.slots;
-        groups_[0].slots -= taken.slots;
-        if (groups_[0].slots == 0)
-          std::copy(groups_.begin() + 1, groups_.begin() + count_--, groups_.begin());
+        soonest.slots -= taken.slots;
+        if (soonest.slots == 0) ++first_;
         put_back(taken);
       }
     }
 
     /// When all are.
-    constexpr double last() const { return groups_[count_ - 1].when; }
+    constexpr double last() const { return groups_[end_ - 1].when; }
 
    private:
     struct Group {
@@ -91,40 +91,46 @@ class Schedule {
     /// fill the slots, if they could be divided. Returns how many: fewer than slots are left.
     constexpr std::int64_t give_out_first(double time, std::int64_t items) {
       double work = time * static_cast<double>(items), slots = 0, level = 0;
-      for (int i = 0; i < count_ && (i == 0 || groups_[i].when < level); ++i) {
+      for (int i = first_; i < end_ && (i == first_ || groups_[i].when < level); ++i) {
         slots += static_cast<double>(groups_[i].slots);
         work += groups_[i].when * static_cast<double>(groups_[i].slots);
         level = work / slots;
       }
       std::int64_t given = 0;
-      for (int i = 0; i < count_ && groups_[i].when < level; ++i) {
+      for (int i = first_; i < end_ && groups_[i].when < level; ++i) {
         auto const each = static_cast<std::int64_t>((level - groups_[i].when) / time);
         groups_[i].when += static_cast<double>(each) * time;
         given += each * groups_[i].slots;
       }
-      std::sort(groups_.begin(), groups_.begin() + count_,
+      std::sort(groups_.begin() + first_, groups_.begin() + end_,
                 [](Group const& a, Group const& b) { return a.when < b.when; });
       return given;
     }
 
     constexpr void put_back(Group const& group) {
-      int at = count_;
-      while (at > 0 && groups_[at - 1].when > group.when) --at;
-      bool const as_before = at > 0 && groups_[at - 1].when == group.when;
-      if (as_before || count_ == most) {
-        groups_[as_before || at == count_ ? at - 1 : at].slots += group.slots;
+      int at = end_;
+      while (at > first_ && groups_[at - 1].when > group.when) --at;
+      bool const as_before = at > first_ && groups_[at - 1].when == group.when;
+      if (as_before || end_ - first_ == most) {
+        groups_[as_before || at == end_ ? at - 1 : at].slots += group.slots;
         return;
       }
-      std::copy_backward(groups_.begin() + at, groups_.begin() + count_,
-                         groups_.begin() + count_ + 1);
+      if (end_ == capacity) {
+        std::copy(groups_.begin() + first_, groups_.begin() + end_, groups_.begin());
+        at -= first_;
+        end_ -= first_;
+        first_ = 0;
+      }
+      std::copy_backward(groups_.begin() + at, groups_.begin() + end_, groups_.begin() + end_ + 1);
       groups_[at] = group;
-      ++count_;
+      ++end_;
     }
 
-    static constexpr int most = 48;  ///< more join the next
+    static constexpr int most = 48;            ///< more join the next
+    static constexpr int capacity = 4 * most;  ///< so that they seldom move to the front
     std::int64_t slots_;
-    int count_ = 1;
-    std::array<Group, most> groups_{};
+    int first_ = 0, end_ = 1;
+    std::array<Group, capacity> groups_;
   };
 
   struct Class {

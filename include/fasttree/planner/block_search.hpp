@@ -24,7 +24,7 @@ namespace fasttree {
 template <class Costs>
 class BlockSearch {
  public:
-  /// Counts the keys of all paths, in the order of requests that `grouping` has.
+  /// Counts the keys of all paths, in the tree's own order of requests.
   constexpr BlockSearch(Costs const& costs, PrefixTree const& tree, PlanTarget const& target,
                         Grouping& grouping)
       : costs_(costs),
@@ -109,8 +109,10 @@ class BlockSearch {
       for (double const share : {unsplit, 2.0, 1.41, 1.0, 0.71, 0.5, 0.35, 0.25, 0.18, 0.125}) {
         double const longest = share == unsplit ? unsplit : item_ + share * mean_load_;
         if (longest >= longest_block_ && share != unsplit) continue;
-        double const time = predict(longest) * (share == unsplit ? 1 : of_pieces);
-        if (best_ == unsplit || time < best_ * (share == unsplit ? 1 : worth)) {
+        double const dearer = share == unsplit ? 1 : of_pieces;
+        double const limit = best_ * (share == unsplit ? 1 : worth);
+        double const time = dearer * predict(longest, limit / dearer);
+        if (best_ == unsplit || time < limit) {
           best_ = time;
           longest_piece_ = longest;
           best_is_parted_ = paths_.is_parted();
@@ -126,7 +128,7 @@ class BlockSearch {
   /// where that many queries at once are too few; each is multiplied in the faster tile.
   constexpr double least_load(int height) const {
     auto const new_keys = static_cast<double>(tree_.unique_keys());
-    double const more_keys = std::max(0.0, paths_.keys() / height - new_keys);
+    double const more_keys = std::max(0.0, paths_.least_reads(height) - new_keys);
     double const products = paths_.seen_keys() * target_.group;
     double const rows = static_cast<double>(paths_.readers()) * target_.group;
     ItemWork work{.new_keys = new_keys, .more_keys = more_keys, .rows = rows};
@@ -245,12 +247,13 @@ class BlockSearch {
            (block.time - item_) * std::min(1.0, keys / block.keys);
   }
 
-  /// The time of the present blocks in pieces, or infinity where what cuts cost is more than a full
-  /// machine can gain.
-  constexpr double predict(double longest) {
+  /// The time of the present blocks in pieces, or infinity where what cuts cost lets no machine,
+  /// however full, do them within `limit`.
+  constexpr double predict(double longest, double limit) {
+    double const most = (limit - mean_load_) * target_.slots / target_.kv_heads;
+    if (most <= 0) return unsplit;
     schedule_.clear();
     double cuts = 0;
-    double const most = (best_ - mean_load_) * target_.slots / target_.kv_heads;
     for (PricedBlock const& block : blocks_) {
       std::int64_t const pieces = pieces_of(block, longest);
       schedule_.add(piece_time(block, pieces), pieces * target_.kv_heads);

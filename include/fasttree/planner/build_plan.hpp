@@ -83,10 +83,11 @@ constexpr void number_queries(PrefixTree const& tree, Grouping const& grouping,
   int row = 0, keys = 0;
   for (int query = 0, left = 0, place = 0; query < tree.queries(); ++query, --left) {
     while (left == 0) {
-      int const request = grouping.request_order[place++], node = tree.request(request).node;
-      left = tree.request(request).query_length;
+      int const request = grouping.request_order[place++];
+      auto const [node, queries] = tree.request(request);
+      left = queries;
       row = tree.first_query(request);
-      keys = tree.path_length(node) - left;
+      keys = tree.request_keys(request) - left;
       if (all_grow && left > 0 && !(tree.length(node) > 0 && tree.grows(node))) all_grow = false;
     }
     int const visible = std::max(0, ++keys);

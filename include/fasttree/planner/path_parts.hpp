@@ -6,6 +6,8 @@
 // queries in depth-first order give what any block reads and multiplies in constant time.
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -34,7 +36,7 @@ struct PathPart {
   constexpr double new_keys(QueryBlock block) const { return keys[block.end] - keys[block.begin]; }
 };
 
-/// Both parts, for the order of requests that a grouping has, in the grouping's scratch memory.
+/// Both parts, for the tree's own order of requests, in a grouping's scratch memory.
 class PathParts {
  public:
   PathPart upper, lower;
@@ -63,10 +65,19 @@ class PathParts {
   /// Whether some paths have two parts.
   constexpr bool is_parted() const { return is_parted_; }
 
-  /// Keys of the paths of all queries, those that they see, and how many queries have some.
-  constexpr double keys() const { return keys_; }
+  /// Keys that queries see, counted for each of them, and how many queries have keys on their paths.
   constexpr double seen_keys() const { return seen_keys_; }
   constexpr int readers() const { return readers_; }
+
+  /// Keys that blocks of a height read at least: those of a node once for every `height` of the
+  /// queries on or below it, and once where these are fewer. Nodes are taken together whose numbers
+  /// of queries have as many bits.
+  constexpr double least_reads(int height) const {
+    double reads = 0;
+    for (NodeKeys const& of : keys_by_queries_)
+      reads += std::max(static_cast<double>(of.keys), static_cast<double>(of.pairs) / height);
+    return reads;
+  }
 
   /// Pairs of a key and a row of a block of upper parts, with what the wide tile adds on average
   /// where it rounds the rows of nodes to whole steps.
@@ -82,7 +93,7 @@ class PathParts {
   /// of its path, and how many of these it shares with the request before.
   template <class Use>
   constexpr void each_path(Use const& use) const {
-    auto const& begins = grouping_.query_begin;
+    auto const begins = tree_.query_begins();
     for (std::size_t at = 0; at + 1 < begins.size(); ++at) {
       if (begins[at] == begins[at + 1]) continue;
       QueryPath const& path = paths_[begins[at]];
@@ -90,17 +101,21 @@ class PathParts {
     }
   }
 
-  /// Appends the keys of a block to the group that was opened last: of each query those that it
-  /// does not share with the one before.
+  /// Appends the keys of a block to the group that was opened last: the path of its first query,
+  /// then all nodes whose queries begin with another.
   constexpr void append(QueryBlock block, bool of_upper) const {
-    PathPart const& part = of_upper ? upper : lower;
-    for (int query = block.begin; query < block.end; ++query) {
-      QueryPath const& path = paths_[query];
-      int const above = above_of(path), to = of_upper ? above : path.keys;
-      int const from =
-          (of_upper ? 0 : above) + (query == block.begin ? 0 : part.shared_keys(query));
-      if (from < to) append_keys(tree_, from, to, path.bottom, grouping_);
+    QueryPath const& first = paths_[block.begin];
+    int const from = of_upper ? 0 : above_of(first), to = of_upper ? above_of(first) : first.keys;
+    if (from < to) append_path(tree_, from, to, first.bottom, grouping_);
+    std::span<PathNode const> const nodes = tree_.path_nodes();
+    int const last = paths_[block.end - 1].bottom;
+    for (int place = first.bottom + 1; place <= last; ++place) {
+      PathNode const& node = nodes[place];
+      if (node.queries == 0 || node.length == 0) continue;
+      bool const in_upper = node.position < above_of(paths_[node.query_begin]);
+      if (in_upper == of_upper) append_node(node, grouping_);
     }
+    grouping_.groups.back().range_end = static_cast<int>(grouping_.ranges.size());
   }
 
  private:
@@ -111,51 +126,53 @@ class PathParts {
   /// highest of the nodes whose queries begin with it.
   constexpr void measure_paths(ApartPrices const& apart) {
     PrefixTree const& tree = tree_;
-    std::span<int const> const places(grouping_.node_begin), begins(grouping_.query_begin);
+    std::span<PathNode const> const nodes = tree.path_nodes();
+    std::span<int const> const bottoms = tree.bottoms(), begins = tree.query_begins();
     int const most = target_.queries(target_.tiles.wide);
     int const few = static_cast<int>(apart.gain.size()) - 1;
     int top = PrefixTree::no_parent, top_begin = 0, top_end = 0;  // a topmost node of few queries
     double gained = 0;                                            // below it
-    std::int64_t all_keys = 0, all_seen = 0;
+    std::int64_t all_seen = 0;
     paths_.resize(tree.queries());
-    for (int at = 0; at <= tree.requests(); ++at) {
+    for (int at = 0, place = 0; at <= tree.requests(); ++at) {
       int const begin = begins[at];
-      bool const is_below = begin < top_end;
-      if (!is_below) {
+      if (begin >= top_end) {
         if (top != PrefixTree::no_parent) part_at(top, {top_begin, top_end}, gained, apart);
         top = PrefixTree::no_parent;
         top_begin = top_end = begin;
         gained = 0;
       }
       if (at == tree.requests()) break;
-      auto const [bottom, queries] = tree.request(grouping_.request_order[at]);
+      int const bottom = bottoms[at], queries = begins[at + 1] - begin;
       if (queries == 0) continue;
-      int const keys = tree.path_length(bottom);
+      int const keys = nodes[bottom].path_length();
       int shared = keys, unpadded = keys;
-      for (int node = bottom; node != PrefixTree::no_parent && begins[places[node]] == begin;
-           node = tree.parent(node)) {
-        int const queries_under = tree.queries_under(node);
-        shared = tree.position(node);
-        if (queries_under <= most) unpadded = shared;
-        if (queries_under > few) continue;
-        gained += tree.length(node) * apart.gain[queries_under];
-        if (!is_below) top = node, top_end = begin + queries_under;
+      // All nodes between two bottoms to which somebody attends lie above the second.
+      for (; place <= bottom; ++place) {
+        PathNode const& node = nodes[place];
+        if (node.queries == 0) continue;
+        NodeKeys& of = keys_by_queries_[std::bit_width(static_cast<unsigned>(node.queries))];
+        of.keys += node.length;
+        of.pairs += std::int64_t{node.length} * node.queries;
+        shared = std::min(shared, node.position);
+        if (node.queries <= most) unpadded = std::min(unpadded, node.position);
+        if (node.queries > few) continue;
+        gained += node.length * apart.gain[node.queries];
+        if (begin >= top_end) top = place, top_end = begin + node.queries;
       }
       for (int query = begin, seen = keys - queries; query < begin + queries; ++query) {
         paths_[query] = {bottom, keys, std::max(0, ++seen), shared, unpadded, keys};
         shared = unpadded = keys;
         all_seen += paths_[query].seen;
       }
-      all_keys += std::int64_t{queries} * keys;
       if (keys > 0) readers_ += queries;
     }
-    keys_ = static_cast<double>(all_keys);
     seen_keys_ = static_cast<double>(all_seen);
   }
 
   /// Lets the paths of a subtree's queries be parted above its top, if that gains enough.
   constexpr void part_at(int top, QueryBlock queries, double gained, ApartPrices const& apart) {
-    int const above = tree_.position(top);
+    int const above = tree_.path_nodes()[top].position;
     double const lost = apart.item + (above > 0 ? apart.query * queries.queries() : 0);
     if (gained <= lost) return;
     may_part_ = true;
@@ -214,7 +231,12 @@ class PathParts {
   std::vector<QueryPath>& paths_;
   std::vector<int>& parted_;        ///< query -> queries before it with keys in both parts
   std::vector<double>& wide_rows_;  ///< query -> pairs before it
-  double keys_ = 0, seen_keys_ = 0;
+  /// Keys of nodes, and pairs of these and the queries on or below, by bits of the number of these.
+  struct NodeKeys {
+    std::int64_t keys = 0, pairs = 0;
+  };
+  std::array<NodeKeys, 32> keys_by_queries_{};
+  double seen_keys_ = 0;
   int readers_ = 0;
   bool may_part_ = false, is_parted_ = false;
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/planner/split_keys.hpp>
@@ -39,10 +41,12 @@ constexpr void count_queries(PrefixTree const& tree, Grouping& grouping) {
 
 /// Orders requests depth-first into an empty grouping and numbers their queries.
 constexpr void order_requests(PrefixTree const& tree, Grouping& grouping) {
-  auto const order = tree.depth_first_requests(), places = tree.first_places();
-  grouping.request_order.assign(order.begin(), order.end());
-  grouping.node_begin.assign(places.begin(), places.end());
-  detail::count_queries(tree, grouping);
+  auto const copy = [](std::span<int const> from, std::vector<int>& to) {
+    to.assign(from.begin(), from.end());
+  };
+  copy(tree.depth_first_requests(), grouping.request_order);
+  copy(tree.first_places(), grouping.node_begin);
+  copy(tree.query_begins(), grouping.query_begin);
 }
 
 /// The same with some children after their siblings: those for which `comes_last(child)`.
@@ -60,11 +64,12 @@ constexpr void open_group(int query_begin, int query_end, int queries_per_item, 
       {query_begin, query_end, first, first, queries_per_item, keys_per_item});
 }
 
-/// Appends the keys [from, to) of the path down to `bottom`, both ends of nodes and the first less
-/// than the second, to the group that was opened last; each node's with the interval of all queries
-/// under it, of which those of the group read it. Ranges that follow each other in slots are joined
-/// where the same queries read them: those of one interval, or all of the group after others.
-constexpr void append_keys(PrefixTree const& tree, int from, int to, int bottom,
+namespace detail {
+
+/// Appends the keys [from, to) of a path, as append_keys says. `node_at(bottom)` is its last node,
+/// a PathNode, and `node_at` of that one's parent the node above.
+template <class NodeAt>
+constexpr void append_path(NodeAt const& node_at, int from, int to, int bottom,
                            Grouping& grouping) {
   auto& ranges = grouping.ranges;
   auto const first = static_cast<std::ptrdiff_t>(ranges.size());
@@ -76,19 +81,19 @@ constexpr void append_keys(PrefixTree const& tree, int from, int to, int bottom,
     return (a.query_begin == b.query_begin && a.query_end == b.query_end) ||
            (latest_begin < group.query_begin && earliest_end >= group.query_end);
   };
-  for (int node = bottom, position = to; position > from; node = tree.parent(node)) {
-    int const length = tree.length(node);
-    position = tree.position(node);
-    if (length == 0 || position >= to) continue;
-    int const query_begin = grouping.query_begin[grouping.node_begin[node]];
-    KeyRange const range{tree.slot_begin(node), length, position, query_begin,
-                         query_begin + tree.queries_under(node)};
-    bool const joins = range.slot_begin + length == next_slot && alike(range, ranges.back());
+  for (int at = bottom, position = to; position > from;) {
+    PathNode const& node = node_at(at);
+    at = node.parent;
+    position = node.position;
+    if (node.length == 0 || position >= to) continue;
+    KeyRange const range{node.slot_begin, node.length, position, node.query_begin,
+                         node.query_begin + node.queries};
+    bool const joins = range.slot_begin + range.length == next_slot && alike(range, ranges.back());
     next_slot = range.slot_begin;
     if (joins) {
       KeyRange& below = ranges.back();
-      below = {range.slot_begin, length + below.length, position,
-               std::max(query_begin, below.query_begin),
+      below = {range.slot_begin, range.length + below.length, position,
+               std::max(range.query_begin, below.query_begin),
                std::min(range.query_end, below.query_end)};
     } else {
       ranges.push_back(range);
@@ -98,11 +103,49 @@ constexpr void append_keys(PrefixTree const& tree, int from, int to, int bottom,
   group.range_end = static_cast<int>(ranges.size());
 }
 
-/// The same from below the node `above` (no_parent: the whole path) on.
+}  // namespace detail
+
+/// Appends the keys [from, to) of a path, both ends of nodes and the first less than the second, to
+/// the group that was opened last, where the order of requests is the tree's own; `bottom` is the
+/// place of the node at its end among the tree's path_nodes().
+constexpr void append_path(PrefixTree const& tree, int from, int to, int bottom,
+                           Grouping& grouping) {
+  auto const node_at = [nodes = tree.path_nodes()](int place) -> PathNode const& {
+    return nodes[place];
+  };
+  detail::append_path(node_at, from, to, bottom, grouping);
+}
+
+/// Appends the keys of a node to those of the nodes before it in depth-first order, in the same
+/// order of requests. Joins them to those of the node above, if all its queries are the same.
+constexpr void append_node(PathNode const& node, Grouping& grouping) {
+  auto& ranges = grouping.ranges;
+  int const query_end = node.query_begin + node.queries;
+  if (!ranges.empty()) {
+    KeyRange& before = ranges.back();
+    if (before.query_begin == node.query_begin && before.query_end == query_end &&
+        before.slot_begin + before.length == node.slot_begin) {
+      before.length += node.length;
+      return;
+    }
+  }
+  ranges.push_back({node.slot_begin, node.length, node.position, node.query_begin, query_end});
+}
+
+/// Appends the keys of the path from below the node `above` (no_parent: the whole path) down to
+/// `bottom` to the group that was opened last; each node's with the interval of all queries under
+/// it, of which those of the group read it. Ranges that follow each other in slots are joined where
+/// the same queries read them: those of one interval, or all of the group after others.
 constexpr void append_keys(PrefixTree const& tree, int above, int bottom, Grouping& grouping) {
+  auto const node_at = [&](int node) {
+    PathNode path_node = tree.path_node(node);
+    path_node.parent = tree.parent(node);
+    path_node.query_begin = grouping.query_begin[grouping.node_begin[node]];
+    return path_node;
+  };
   int const from = above == PrefixTree::no_parent ? 0 : tree.path_length(above);
   int const to = tree.path_length(bottom);
-  if (from < to) append_keys(tree, from, to, bottom, grouping);
+  if (from < to) detail::append_path(node_at, from, to, bottom, grouping);
 }
 
 /// Attention as systems without sharing do it: each request reads its whole path.
@@ -112,8 +155,8 @@ struct NoSharing {
     for (int i = 0; i < tree.requests(); ++i) {
       open_group(grouping.query_begin[i], grouping.query_begin[i + 1],
                  target.queries(target.tiles.wide), 1, grouping);
-      append_keys(tree, PrefixTree::no_parent, tree.request(grouping.request_order[i]).node,
-                  grouping);
+      int const bottom = tree.bottoms()[i], keys = tree.path_nodes()[bottom].path_length();
+      if (keys > 0) append_path(tree, 0, keys, bottom, grouping);
     }
     split_evenly(target, grouping);
   }

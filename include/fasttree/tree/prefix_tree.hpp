@@ -38,6 +38,20 @@ struct SlotLayout {
   int room = 0;       ///< free slots behind each node that `grows`, for append_tokens
 };
 
+/// A node as planners see it that walk up many paths: in depth-first order, in which the lower ends
+/// of paths lie side by side in memory.
+struct PathNode {
+  int parent;  ///< its place in this order, or no_parent
+  int length = 0;
+  int position = 0;
+  int requests = 0;     ///< on or below it,
+  int queries = 0;      ///< and how many they ask,
+  int query_begin = 0;  ///< from which on, numbered in this order
+  std::int64_t slot_begin = 0;
+
+  constexpr int path_length() const { return position + length; }
+};
+
 /// A forest with requests.
 class PrefixTree {
  public:
@@ -59,7 +73,7 @@ class PrefixTree {
     require(layout.alignment > 0, "PrefixTree", "layout.alignment", "a positive number",
             layout.alignment);
     for (int node = 0; node < nodes(); ++node) {
-      nodes_[node].slot_begin = slots_;
+      path_nodes_[place(node)].slot_begin = slots_;
       slots_ += round_up<std::int64_t>(length_with_room(node), layout.alignment);
     }
   }
@@ -80,7 +94,7 @@ class PrefixTree {
   constexpr int nodes() const { return static_cast<int>(nodes_.size()); }
   constexpr int requests() const { return static_cast<int>(requests_.size()); }
   /// Queries of all requests: rows of the query and output arrays, request after request.
-  constexpr int queries() const { return first_query_.back(); }
+  constexpr int queries() const { return queries_; }
   /// Key slots that the cache must have: up to the last token, with its room.
   constexpr std::int64_t slots() const { return slots_; }
   /// Tokens of the nodes to which some query attends.
@@ -93,79 +107,95 @@ class PrefixTree {
     if (queries_under(node) != 1) return false;
     auto const on_node = requests_on(node);
     return std::any_of(on_node.begin(), on_node.end(),
-                       [&](int request) { return requests_[request].query_length == 1; });
+                       [&](int i) { return request(i).query_length == 1; });
   }
 
   constexpr int parent(int node) const { return nodes_[node].parent; }
   constexpr int length(int node) const { return nodes_[node].length; }
   /// The logical slot of the node's first key; the others follow.
-  constexpr std::int64_t slot_begin(int node) const { return nodes_[node].slot_begin; }
+  constexpr std::int64_t slot_begin(int node) const { return path_node(node).slot_begin; }
   /// The position, along the path, of the node's first key: tokens of all nodes above it.
-  constexpr int position(int node) const { return nodes_[node].position; }
+  constexpr int position(int node) const { return path_node(node).position; }
   /// Tokens of the path that ends with this node.
-  constexpr int path_length(int node) const { return position(node) + length(node); }
+  constexpr int path_length(int node) const { return path_node(node).path_length(); }
   constexpr std::span<int const> children(int node) const {
-    return slice(children_, first_child_, node);
+    return slice(children_, first_child_[node], first_child_[node + 1]);
   }
   /// The requests that hang on this very node.
   constexpr std::span<int const> requests_on(int node) const {
-    return slice(requests_by_node_, first_request_, node);
+    return slice(depth_first_requests_, first_request_[place(node)],
+                 first_request_[place(node) + 1]);
   }
   /// How many requests, and how many queries, hang on this node or below it.
-  constexpr int requests_under(int node) const { return nodes_[node].requests_under; }
-  constexpr int queries_under(int node) const { return nodes_[node].queries_under; }
-  /// All nodes, parents before children.
-  constexpr std::span<int const> parents_first() const { return parents_first_; }
+  constexpr int requests_under(int node) const { return path_node(node).requests; }
+  constexpr int queries_under(int node) const { return path_node(node).queries; }
 
-  /// All requests in depth-first order, and the place in it of the first one on or under a node.
-  constexpr std::span<int const> depth_first_requests() const { return depth_first_; }
+  /// All nodes in depth-first order, parents before children; and their records, in that order.
+  constexpr std::span<int const> parents_first() const { return depth_first_nodes_; }
+  constexpr std::span<PathNode const> path_nodes() const { return path_nodes_; }
+  constexpr PathNode const& path_node(int node) const { return path_nodes_[place(node)]; }
+  /// All requests in depth-first order, and for each the place of its node among path_nodes().
+  constexpr std::span<int const> depth_first_requests() const { return depth_first_requests_; }
+  constexpr std::span<int const> bottoms() const { return bottoms_; }
+  /// The number of the first query of each in that order; behind the last, that of all queries.
+  constexpr std::span<int const> query_begins() const { return query_begins_; }
+  /// By nodes: how many requests come before those on and under it in that order.
   constexpr std::span<int const> first_places() const { return first_places_; }
 
-  constexpr Request const& request(int request) const { return requests_[request]; }
+  constexpr Request const& request(int request) const { return requests_[request].asked; }
   /// The request's first row in the query and output arrays.
-  constexpr int first_query(int request) const { return first_query_[request]; }
+  constexpr int first_query(int request) const { return requests_[request].first_query; }
+  /// Tokens of the request's path.
+  constexpr int request_keys(int request) const { return requests_[request].keys; }
 
  private:
-  /// What is asked of a node, side by side: planners visit nodes in an order that memory has not.
   struct Node {
     int parent, length;
-    int position = 0;
-    int requests_under = 0, queries_under = 0;
-    std::int64_t slot_begin = 0;
+    int place = 0;  ///< in depth-first order
+  };
+
+  struct PlacedRequest {
+    Request asked;
+    int first_query;
+    int keys = 0;
   };
 
   /// All but the slots.
   constexpr PrefixTree(std::span<int const> parents, std::span<int const> lengths,
                        std::span<Request const> requests, int room)
-      : requests_(requests.begin(), requests.end()), room_(room) {
-    validate(parents, lengths);
+      : room_(room) {
+    validate(parents, lengths, requests);
     nodes_.reserve(parents.size());
     for (std::size_t i = 0; i < parents.size(); ++i)
       nodes_.push_back({.parent = parents[i], .length = lengths[i]});
     sort_children();
     sort_nodes();
-    sort_requests();
+    sort_requests(requests);
+    number_queries();
     place_keys();
   }
 
+  constexpr int place(int node) const { return nodes_[node].place; }
+
+  constexpr int room_behind(int node) const { return room_ > 0 && grows(node) ? room_ : 0; }
   constexpr std::int64_t length_with_room(int node) const {
-    return std::int64_t{1} * length(node) + (room_ > 0 && grows(node) ? room_ : 0);
+    return std::int64_t{1} * length(node) + room_behind(node);
   }
 
-  static constexpr std::span<int const> slice(std::vector<int> const& all,
-                                              std::vector<int> const& first, int i) {
-    return std::span<int const>(all).subspan(first[i], first[i + 1] - first[i]);
+  static constexpr std::span<int const> slice(std::vector<int> const& all, int begin, int end) {
+    return std::span<int const>(all).subspan(begin, end - begin);
   }
 
-  constexpr void validate(std::span<int const> parents, std::span<int const> lengths) const {
+  constexpr void validate(std::span<int const> parents, std::span<int const> lengths,
+                          std::span<Request const> requests) const {
     constexpr char const* function = "PrefixTree";
     require(lengths.size() == parents.size(), function, "lengths.size()", parents.size(),
             lengths.size());
     constexpr std::size_t most = std::numeric_limits<int>::max() - 1;
     require(parents.size() <= most, function, "parents.size()", "less than 2^31 - 1",
             parents.size());
-    require(requests_.size() <= most, function, "requests.size()", "less than 2^31 - 1",
-            requests_.size());
+    require(requests.size() <= most, function, "requests.size()", "less than 2^31 - 1",
+            requests.size());
     int const nodes = static_cast<int>(parents.size());
     require(room_ >= 0, function, "room", "0 or more", room_);
     for (int node = 0; node < nodes; ++node) {
@@ -176,52 +206,120 @@ class PrefixTree {
         fail(function, "lengths[" + std::to_string(node) + "]", "0 or more", lengths[node]);
     }
     std::int64_t queries = 0;
-    for (int i = 0; i < requests(); ++i) {
-      if (requests_[i].node < 0 || requests_[i].node >= nodes)
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      auto const [node, query_length] = requests[i];
+      if (node < 0 || node >= nodes)
         fail(function, "requests[" + std::to_string(i) + "].node",
-             "a node below " + std::to_string(nodes), requests_[i].node);
-      if (requests_[i].query_length < 0)
+             "a node below " + std::to_string(nodes), node);
+      if (query_length < 0)
         fail(function, "requests[" + std::to_string(i) + "].query_length", "0 or more",
-             requests_[i].query_length);
-      queries += requests_[i].query_length;
+             query_length);
+      queries += query_length;
     }
     require(queries <= static_cast<std::int64_t>(most), function, "requests",
             "less than 2^31 - 1 queries in all", queries);
   }
 
+  /// A counting sort of `count` numbers by keys below `keys`: all = the numbers, ascending for each
+  /// key; first = where those of each key begin.
+  template <class KeyOf>
+  static constexpr void sort_by(int keys, int count, KeyOf key_of, std::vector<int>& all,
+                                std::vector<int>& first) {
+    first.assign(keys + 1, 0);
+    int sorted = 0;
+    for (int i = 0; i < count; ++i) {
+      int const key = key_of(i);
+      if (key < 0) continue;
+      ++first[key];
+      ++sorted;
+    }
+    for (int key = 1; key <= keys; ++key) first[key] += first[key - 1];
+    all.resize(sorted);
+    for (int i = count; i-- > 0;)
+      if (int const key = key_of(i); key >= 0) all[--first[key]] = i;
+  }
+
   constexpr void sort_children() {
-    first_child_.assign(nodes_.size() + 1, 0);
-    for (Node const& node : nodes_)
-      if (node.parent != no_parent) ++first_child_[node.parent + 1];
-    for (std::size_t i = 1; i < first_child_.size(); ++i) first_child_[i] += first_child_[i - 1];
-    children_.resize(first_child_.back());
-    std::vector<int> next(first_child_.begin(), first_child_.end() - 1);
-    for (int node = 0; node < nodes(); ++node)
-      if (parent(node) != no_parent) children_[next[parent(node)]++] = node;
+    sort_by(
+        nodes(), nodes(), [&](int node) { return parent(node); }, children_, first_child_);
   }
 
   constexpr void sort_nodes() {
-    parents_first_.reserve(nodes_.size());
-    for (int node = 0; node < nodes(); ++node)
-      if (parent(node) == no_parent) parents_first_.push_back(node);
-    for (std::size_t i = 0; i < parents_first_.size(); ++i)
-      for (int const child : children(parents_first_[i])) parents_first_.push_back(child);
-    if (parents_first_.size() == nodes_.size()) return;
+    path_nodes_.reserve(nodes_.size());
+    depth_first_nodes_.reserve(nodes_.size());
+    std::vector<int> next(nodes_.size());  // the first of them behind the others
+    for (int root = 0; root < nodes(); ++root) {
+      if (parent(root) != no_parent) continue;
+      next[0] = root;
+      for (int left = 1; left > 0;) {
+        int const node = next[--left], above = parent(node);
+        nodes_[node].place = static_cast<int>(path_nodes_.size());
+        depth_first_nodes_.push_back(node);
+        path_nodes_.push_back(
+            {.parent = above == no_parent ? no_parent : place(above), .length = length(node)});
+        for (int i = first_child_[node + 1]; i-- > first_child_[node];) next[left++] = children_[i];
+      }
+    }
+    if (depth_first_nodes_.size() == nodes_.size()) return;
     std::vector<bool> reached(nodes_.size(), false);
-    for (int const node : parents_first_) reached[node] = true;
+    for (int const node : depth_first_nodes_) reached[node] = true;
     int lost = 0;
     while (reached[lost]) ++lost;
     fail("PrefixTree", "parents", "a forest", "a cycle on or above node " + std::to_string(lost));
   }
 
-  constexpr void place_keys() {
-    for (int const node : parents_first_) {
-      if (parent(node) != no_parent) nodes_[node].position = path_length(parent(node));
-      if (position(node) > std::numeric_limits<int>::max() - length_with_room(node))
-        fail("PrefixTree", "lengths", "paths of less than 2^31 tokens",
-             "a longer one down to node " + std::to_string(node));
-      if (queries_under(node) > 0) unique_keys_ += length(node);
+  constexpr void sort_requests(std::span<Request const> requests) {
+    requests_.reserve(requests.size());
+    for (Request const& request : requests) {
+      requests_.push_back({request, queries_});
+      queries_ += request.query_length;
     }
+    sort_by(
+        nodes(), this->requests(), [&](int i) { return place(request(i).node); },
+        depth_first_requests_, first_request_);
+  }
+
+  /// Numbers queries in depth-first order and counts them, and requests, up the tree.
+  constexpr void number_queries() {
+    bottoms_.reserve(requests_.size());
+    query_begins_.reserve(requests_.size() + 1);
+    first_places_.resize(nodes_.size());
+    int queries = 0;
+    for (int place = 0; place < nodes(); ++place) {
+      int const begin = first_request_[place], end = first_request_[place + 1];
+      first_places_[depth_first_nodes_[place]] = begin;
+      PathNode& node = path_nodes_[place];
+      node.query_begin = queries;
+      for (int i = begin; i < end; ++i) {
+        bottoms_.push_back(place);
+        query_begins_.push_back(queries);
+        queries += request(depth_first_requests_[i]).query_length;
+      }
+      node.requests = end - begin;
+      node.queries = queries - node.query_begin;
+    }
+    query_begins_.push_back(queries);
+    for (int place = nodes(); place-- > 0;) {
+      PathNode const& node = path_nodes_[place];
+      if (node.parent == no_parent) continue;
+      path_nodes_[node.parent].requests += node.requests;
+      path_nodes_[node.parent].queries += node.queries;
+    }
+  }
+
+  constexpr void place_keys() {
+    for (int place = 0; place < nodes(); ++place) {
+      int const number = depth_first_nodes_[place];
+      PathNode& node = path_nodes_[place];
+      if (node.parent != no_parent) node.position = path_nodes_[node.parent].path_length();
+      std::int64_t const end = std::int64_t{1} * node.position + node.length + room_behind(number);
+      if (end > std::numeric_limits<int>::max())
+        fail("PrefixTree", "lengths", "paths of less than 2^31 tokens",
+             "a longer one down to node " + std::to_string(number));
+      if (node.queries > 0) unique_keys_ += node.length;
+    }
+    for (int i = 0; i < requests(); ++i)
+      requests_[depth_first_requests_[i]].keys = path_nodes_[bottoms_[i]].path_length();
   }
 
   /// Takes the first slot of each node, refuses slots that overlap, and finds the last one.
@@ -235,7 +333,7 @@ class PrefixTree {
       if (slot_begins[node] < 0 || slot_begins[node] > most)
         fail(function, "slot_begins[" + std::to_string(node) + "]", "from 0 to less than 2^63",
              slot_begins[node]);
-      nodes_[node].slot_begin = slot_begins[node];
+      path_nodes_[place(node)].slot_begin = slot_begins[node];
       if (length_with_room(node) > 0) by_slot.push_back(node);
     }
     std::sort(by_slot.begin(), by_slot.end(),
@@ -248,38 +346,15 @@ class PrefixTree {
     }
   }
 
-  constexpr void sort_requests() {
-    first_query_.assign(1, 0);
-    first_query_.reserve(requests_.size() + 1);
-    first_request_.assign(nodes_.size() + 1, 0);
-    for (Request const& request : requests_) {
-      first_query_.push_back(first_query_.back() + request.query_length);
-      ++first_request_[request.node + 1];
-      ++nodes_[request.node].requests_under;
-      nodes_[request.node].queries_under += request.query_length;
-    }
-    for (int i = nodes(); i-- > 0;) {
-      Node const& node = nodes_[parents_first_[i]];
-      if (node.parent == no_parent) continue;
-      nodes_[node.parent].requests_under += node.requests_under;
-      nodes_[node.parent].queries_under += node.queries_under;
-    }
-    for (std::size_t i = 1; i < first_request_.size(); ++i)
-      first_request_[i] += first_request_[i - 1];
-    requests_by_node_.resize(requests_.size());
-    std::vector<int> next(first_request_.begin(), first_request_.end() - 1);
-    for (int i = 0; i < requests(); ++i) requests_by_node_[next[requests_[i].node]++] = i;
-    depth_first_order(
-        *this, [](int) { return false; }, depth_first_, first_places_);
-  }
-
   std::vector<Node> nodes_;
-  std::vector<Request> requests_;
-  std::vector<int> first_child_, children_, parents_first_;
+  std::vector<PlacedRequest> requests_;
+  std::vector<int> children_, first_child_;             // by nodes
+  std::vector<int> depth_first_nodes_, first_request_;  // by places
+  std::vector<PathNode> path_nodes_;                    // by places
+  std::vector<int> depth_first_requests_, bottoms_, query_begins_;
+  std::vector<int> first_places_;  // by nodes
   std::int64_t slots_ = 0, unique_keys_ = 0;
-  int room_ = 0;
-  std::vector<int> first_query_, first_request_, requests_by_node_;
-  std::vector<int> depth_first_, first_places_;
+  int room_ = 0, queries_ = 0;
 };
 
 }  // namespace fasttree
