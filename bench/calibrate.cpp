@@ -2,8 +2,8 @@
 // Fits the constants of MachineCosts to the machine that it was built for, a host or an NVIDIA GPU:
 // times attention over trees of many kinds by plans of many planners, each result checked first;
 // finds the constants whose predictions are nearest to the times (calibrate/fit.hpp); and says by how
-// much they miss the times of other trees, which had no part in the fit. Times, with the work of each
-// plan, and constants go to one file, to which constants can be fitted again on any machine. The
+// much such constants miss the times of trees that had no part in the fit. Times, with the work of
+// each plan, and constants go to one file, to which constants can be fitted again on any machine. The
 // aggregate is printed as costs.hpp of a backend has it.
 //     bench_calibrate --out FILE [--points FILE] [--trees FILE] ...
 // Exit status: 0; 1 where something failed or a result is wrong; 2 for arguments that cannot be.
@@ -13,8 +13,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <future>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fasttree/core/kokkos.hpp>
@@ -42,7 +44,9 @@ Measurements measure(CalibrateOptions const& options, bool& right) {
       std::fprintf(stderr, "%-80s %10.1f us, predicted %10.1f\n", measured.points[i].name().c_str(),
                    measured.points[i].microseconds,
                    measured.points[i].work.predict(Machine::costs));
-    replace_file(options.out, measurements_json(measured, Machine::costs) + "\n}\n");
+    replace_file(
+        options.out,
+        measurements_json(measured, predictions(measured.points, Machine::costs)) + "\n}\n");
   }
   return measured;
 }
@@ -57,25 +61,37 @@ std::string error_json(PredictionError const& error) {
          "}";
 }
 
-/// The errors of the points that are left out, or not: of all, and of those of each planner.
-std::string errors_json(std::vector<TimedPlan> const& points, bool left_out,
-                        MachineCosts const& costs) {
+/// The errors of all points, and of those of each planner.
+std::string errors_json(std::vector<TimedPlan> const& points,
+                        std::vector<double> const& predictions) {
   std::set<std::string> planners;
   for (TimedPlan const& point : points) planners.insert(point.planner);
-  std::string text = error_json(prediction_error(
-      points, costs, [&](TimedPlan const& point) { return point.left_out == left_out; }));
+  std::string text = error_json(prediction_error(points, predictions));
   text.pop_back();
   text += ", \"planners\": {";
   for (std::string const& planner : planners)
     text += (planner == *planners.begin() ? "" : ", ") + json_string(planner) + ": " +
-            error_json(prediction_error(points, costs, [&](TimedPlan const& point) {
-              return point.left_out == left_out && point.planner == planner;
-            }));
+            error_json(prediction_error(points, predictions, planner));
   return text + "}}";
 }
 
-std::string fit_json(std::vector<TimedPlan> const& points, Fit const& fit,
-                     MachineCosts const& before) {
+/// Constants that were fitted to measurements, and what they are worth.
+struct Result {
+  Fit fit;
+  std::vector<double> by_before, by_fit, of_left_out;  ///< predictions
+};
+
+Result result_of(Measurements const& measured) {
+  auto const& points = measured.points;
+  auto fitting = std::async(std::launch::async, [&] { return fit(points, measured.costs); });
+  std::vector<double> of_left_out = predictions_of_left_out(points, measured.costs);
+  Fit const fitted = fitting.get();
+  return {fitted, predictions(points, measured.costs), predictions(points, fitted.costs),
+          std::move(of_left_out)};
+}
+
+std::string result_json(std::vector<TimedPlan> const& points, Result const& result) {
+  Fit const& fit = result.fit;
   std::string text = "\"costs\": " + costs_json(fit.costs) + ",\n \"undetermined\": [";
   for (std::string const& name : fit.undetermined)
     text += (&name == &fit.undetermined.front() ? "" : ", ") + json_string(name);
@@ -86,9 +102,9 @@ std::string fit_json(std::vector<TimedPlan> const& points, Fit const& fit,
     text += (&constant == constants ? "" : ", ") + json_string(constant.name) + ": {" +
             range.text() + "}";
   }
-  text += "},\n \"error_of_fitted\": " + errors_json(points, false, fit.costs);
-  text += ",\n \"error_of_left_out\": " + errors_json(points, true, fit.costs);
-  return text + ",\n \"error_of_left_out_before\": " + errors_json(points, true, before);
+  return text + "},\n \"error_before\": " + errors_json(points, result.by_before) +
+         ",\n \"error_of_fitted\": " + errors_json(points, result.by_fit) +
+         ",\n \"error_of_left_out\": " + errors_json(points, result.of_left_out);
 }
 
 /// The aggregate, in C++; rates are those of all slots over their number.
@@ -107,19 +123,18 @@ std::string aggregate(MachineCosts const& costs, int slots) {
   return text + "}";
 }
 
-void print(std::vector<TimedPlan> const& points, Fit const& fit, MachineCosts const& before) {
-  std::printf("%s\n", aggregate(fit.costs, points.front().work.target.slots).c_str());
-  for (std::string const& name : fit.undetermined)
+void print(std::vector<TimedPlan> const& points, Result const& result) {
+  std::printf("%s\n", aggregate(result.fit.costs, points.front().work.target.slots).c_str());
+  for (std::string const& name : result.fit.undetermined)
     std::printf("no point says anything about %s\n", name.c_str());
-  auto const show = [&](char const* what, bool left_out, MachineCosts const& costs) {
-    PredictionError const error = prediction_error(
-        points, costs, [&](TimedPlan const& point) { return point.left_out == left_out; });
-    std::printf("%s: %d points, predictions miss by %.1f %% in the median, %.1f %% at worst\n",
-                what, error.points, 100 * error.median, 100 * error.worst);
+  auto const show = [&](char const* what, std::vector<double> const& predictions) {
+    PredictionError const error = prediction_error(points, predictions);
+    std::printf("%d points, %s: predictions miss by %.1f %% in the median, %.1f %% at worst\n",
+                error.points, what, 100 * error.median, 100 * error.worst);
   };
-  show("fitted", false, fit.costs);
-  show("left out", true, fit.costs);
-  show("left out, by the constants of before", true, before);
+  show("by the constants of before", result.by_before);
+  show("by these, fitted to them", result.by_fit);
+  show("by constants fitted to other trees", result.of_left_out);
 }
 
 int run(int argc, char** argv) {
@@ -135,10 +150,10 @@ int run(int argc, char** argv) {
       options.points.empty() ? measured_here() : read_measurements(options.points);
   if (measured.points.empty())
     throw BadArguments("--only: no tree's name contains \"" + options.only + "\"");
-  Fit const fitted = fit(measured.points, measured.costs);
-  print(measured.points, fitted, measured.costs);
-  replace_file(options.out, measurements_json(measured, fitted.costs) + ",\n " +
-                                fit_json(measured.points, fitted, measured.costs) + "\n}\n");
+  Result const result = result_of(measured);
+  print(measured.points, result);
+  replace_file(options.out, measurements_json(measured, result.of_left_out) + ",\n " +
+                                result_json(measured.points, result) + "\n}\n");
   return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

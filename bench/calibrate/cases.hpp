@@ -16,11 +16,10 @@ namespace fasttree::bench {
 struct CalibrationCase {
   NamedForest tree;
   Heads heads;
-  bool left_out = false;  ///< of the fit
 
   /// The point of a plan, not yet timed.
   TimedPlan point(char const* element, std::string planner, PlanWork work) const {
-    return {tree.name, heads.name(), element, std::move(planner), left_out, std::move(work), 0};
+    return {tree.name, heads.name(), element, std::move(planner), std::move(work), 0};
   }
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An NVIDIA GPU as bench_calibrate measures it: of the paper's trees, requests that share nothing,
-// and batches of real servers, every third tree is left out of the fit; times are of CUDA graphs, by
-// events, with L2 cleared by reading before each.
+// An NVIDIA GPU as bench_calibrate measures it: trees with a hot root, the paper's, requests that
+// share nothing, and batches of real servers; times are of CUDA graphs, by events, with L2 cleared by
+// reading before each.
 
+#include <algorithm>
 #include <cstdio>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,13 +38,10 @@ class Machine {
 
   std::vector<CalibrationCase> cases() const {
     std::vector<CalibrationCase> all;
-    std::string tree;
-    int trees = 0;
-    for (Case const& each : cases_named("", forests_of_file(options_.trees))) {
-      if (each.tree.name != tree) ++trees;
-      tree = each.tree.name;
-      all.push_back({each.tree, each.heads, trees % 3 == 0});
-    }
+    for (NamedForest const& tree : hot_trees())
+      for (Heads const heads : paper_heads()) all.push_back({tree, heads});
+    for (Case const& each : cases_named("", forests_of_file(options_.trees)))
+      all.push_back({each.tree, each.heads});
     return all;
   }
 
@@ -79,6 +76,18 @@ class Machine {
   }
 
  private:
+  /// Trees where arithmetic bounds, of which the paper has few.
+  static std::vector<NamedForest> hot_trees() {
+    std::vector<NamedForest> all;
+    for (auto const& [requests, tokens] : {std::pair{256, 8192}, {512, 4096}, {2048, 1024}}) {
+      std::string const name =
+          "hot_1_" + std::to_string(requests) + "_of_" + std::to_string(tokens);
+      all.push_back(
+          {name, test::level_forest({1, std::max(1, requests / shrink())}, {tokens, 32})});
+    }
+    return all;
+  }
+
   static constexpr std::size_t other_bytes = std::size_t{6} << 30;  ///< plans, partial results
 
   static std::size_t free_bytes() {

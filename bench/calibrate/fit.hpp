@@ -10,7 +10,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
+#include <future>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,35 +21,39 @@
 
 namespace fasttree::bench {
 
-/// A constant of MachineCosts, and between what it is searched.
+/// A constant of MachineCosts, and between what it is searched: rates, which are those of a slot, by
+/// what they are multiplied.
 struct Constant {
   char const* name;
   double MachineCosts::*value;
   double least, most;
-  bool is_rate = false;  ///< of a slot
+  bool is_rate = false;
+
+  constexpr double bound(double end, MachineCosts const& from) const {
+    return is_rate ? from.*value * end : end;
+  }
+  constexpr double clamped(double x, MachineCosts const& from) const {
+    return std::clamp(x, bound(least, from), bound(most, from));
+  }
 };
 
 inline constexpr Constant constants[] = {{"launch", &MachineCosts::launch, 1e-2, 1e3},
                                          {"item", &MachineCosts::item, 1e-3, 1e2},
-                                         {"memory", &MachineCosts::memory, 1e2, 1e7, true},
-                                         {"cache", &MachineCosts::cache, 1e2, 1e7, true},
-                                         {"results", &MachineCosts::results, 1e2, 1e7, true},
-                                         {"wide", &MachineCosts::wide, 1e3, 1e9, true},
-                                         {"narrow", &MachineCosts::narrow, 1e3, 1e9, true},
+                                         {"memory", &MachineCosts::memory, 0.05, 20, true},
+                                         {"cache", &MachineCosts::cache, 0.05, 20, true},
+                                         {"results", &MachineCosts::results, 0.05, 20, true},
+                                         {"wide", &MachineCosts::wide, 0.05, 20, true},
+                                         {"narrow", &MachineCosts::narrow, 0.05, 20, true},
                                          {"in_turn", &MachineCosts::in_turn, 1e-3, 1},
                                          {"merge", &MachineCosts::merge, 1e-5, 1},
                                          {"alone", &MachineCosts::alone, 1, 10}};
 
-/// Mean of |log(predicted / measured)| of the points that are not left out.
+/// Mean of |log(predicted / measured)|.
 inline double misfit(std::vector<TimedPlan> const& points, MachineCosts const& costs) {
   double sum = 0;
-  int count = 0;
-  for (TimedPlan const& point : points) {
-    if (point.left_out) continue;
+  for (TimedPlan const& point : points)
     sum += std::abs(std::log(point.work.predict(costs) / point.microseconds));
-    ++count;
-  }
-  return sum / std::max(count, 1);
+  return sum / std::max(static_cast<double>(points.size()), 1.0);
 }
 
 /// The least of some function of several numbers.
@@ -149,44 +154,113 @@ struct Fit {
   std::vector<std::string> undetermined;
 };
 
-/// The constants that fit the points that are not left out, rounded to three digits. The search
-/// begins at `from`.
-inline Fit fit(std::vector<TimedPlan> const& points, MachineCosts const& from) {
-  Fit result{from, {}};
-  std::vector<Constant> searched;
-  std::vector<double> place;
-  for (Constant const& constant : constants) {
-    double const value = std::clamp(from.*constant.value, constant.least, constant.most);
-    auto const matters = [&](double end) {
-      MachineCosts changed = from;
-      changed.*constant.value = std::sqrt(value * end);
-      return misfit(points, changed) != misfit(points, from);
-    };
-    if (matters(constant.least) || matters(constant.most)) {
-      searched.push_back(constant);
-      place.push_back(std::log(value));
-    } else {
-      result.undetermined.emplace_back(constant.name);
+/// The search for the constants that fit, in their logarithms.
+class CostSearch {
+ public:
+  using Place = std::vector<double>;
+
+  CostSearch(std::vector<TimedPlan> const& points, MachineCosts const& from)
+      : points_(points), from_(from) {
+    for (Constant const& constant : constants) {
+      double const value = constant.clamped(from.*constant.value, from);
+      auto const matters = [&](double end) {
+        MachineCosts changed = from;
+        changed.*constant.value = std::sqrt(value * constant.bound(end, from));
+        return misfit(points, changed) != misfit(points, from);
+      };
+      if (matters(constant.least) || matters(constant.most)) {
+        searched_.push_back(constant);
+        place_.push_back(std::log(value));
+      } else {
+        undetermined_.emplace_back(constant.name);
+      }
     }
   }
-  if (searched.empty()) return result;
-  auto const costs_at = [&](std::vector<double> const& logarithms) {
-    MachineCosts costs = from;
-    for (std::size_t i = 0; i < searched.size(); ++i)
-      costs.*searched[i].value =
-          std::clamp(std::exp(logarithms[i]), searched[i].least, searched[i].most);
+
+  /// In turn looks far, to leave a valley that is not the deepest, and near.
+  Fit run() {
+    auto const function = [this](Place const& place) { return misfit(points_, costs_at(place)); };
+    if (!searched_.empty())
+      for (double const size : {0.7, -0.5, 0.35, -0.25, 0.18, -0.12, 0.08, -0.05, 0.03}) {
+        look_far(function);
+        place_ = NelderMead(function, place_, size).run(evaluations).second;
+      }
+    MachineCosts costs = costs_at(place_);
+    for (Constant const& constant : searched_)
+      costs.*constant.value = rounded(costs.*constant.value);
+    return {costs, undetermined_};
+  }
+
+ private:
+  static constexpr int evaluations = 600, looks = 16;
+
+  MachineCosts costs_at(Place const& place) const {
+    MachineCosts costs = from_;
+    for (std::size_t i = 0; i < place.size(); ++i)
+      costs.*searched_[i].value = searched_[i].clamped(std::exp(place[i]), from_);
     return costs;
-  };
-  auto const misfit_at = [&](std::vector<double> const& at) {
-    return misfit(points, costs_at(at));
-  };
-  constexpr int evaluations = 600;
-  for (double const size : {1.0, -0.7, 0.5, -0.35, 0.25, -0.18, 0.12, -0.09, 0.06, -0.04, 0.02})
-    place = NelderMead(misfit_at, place, size).run(evaluations).second;
-  result.costs = costs_at(place);
-  for (Constant const& constant : searched)
-    result.costs.*constant.value = rounded(result.costs.*constant.value);
-  return result;
+  }
+
+  /// Tries one constant after the other between its bounds.
+  template <class Function>
+  void look_far(Function const& function) {
+    double least = function(place_);
+    for (std::size_t i = 0; i < place_.size(); ++i) {
+      double const begin = std::log(searched_[i].bound(searched_[i].least, from_));
+      double const end = std::log(searched_[i].bound(searched_[i].most, from_));
+      for (int look = 0; look <= looks; ++look) {
+        Place place = place_;
+        place[i] = begin + (end - begin) * look / looks;
+        double const value = function(place);
+        if (value >= least) continue;
+        least = value;
+        place_ = place;
+      }
+    }
+  }
+
+  std::vector<TimedPlan> const& points_;
+  MachineCosts const& from_;
+  std::vector<Constant> searched_;
+  Place place_;  ///< the best so far
+  std::vector<std::string> undetermined_;
+};
+
+/// The constants that fit, rounded to three digits.
+inline Fit fit(std::vector<TimedPlan> const& points, MachineCosts const& from) {
+  return CostSearch(points, from).run();
+}
+
+/// Microseconds of each point, by constants that were fitted without any point of its tree: trees
+/// are dealt out to three parts in turn, each of which the points of the two others predict.
+inline std::vector<double> predictions_of_left_out(std::vector<TimedPlan> const& points,
+                                                   MachineCosts const& from) {
+  constexpr int parts = 3;
+  std::map<std::string, int> number_of_tree;
+  std::vector<TimedPlan> others[parts];
+  std::vector<int> part_of;
+  for (TimedPlan const& point : points) {
+    int const next = static_cast<int>(number_of_tree.size());
+    part_of.push_back(number_of_tree.try_emplace(point.tree, next).first->second % parts);
+    for (int part = 0; part < parts; ++part)
+      if (part != part_of.back()) others[part].push_back(point);
+  }
+  std::future<Fit> fits[parts];
+  for (int part = 0; part < parts; ++part)
+    fits[part] = std::async(std::launch::async, [&, part] { return fit(others[part], from); });
+  MachineCosts costs[parts];
+  for (int part = 0; part < parts; ++part) costs[part] = fits[part].get().costs;
+  std::vector<double> predictions;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    predictions.push_back(points[i].work.predict(costs[part_of[i]]));
+  return predictions;
+}
+
+inline std::vector<double> predictions(std::vector<TimedPlan> const& points,
+                                       MachineCosts const& costs) {
+  std::vector<double> all;
+  for (TimedPlan const& point : points) all.push_back(point.work.predict(costs));
+  return all;
 }
 
 /// How far predictions are from measured times: |predicted / measured - 1|.
@@ -195,19 +269,20 @@ struct PredictionError {
   double median = 0, worst = 0;
 };
 
-/// Of the points for which `counts` is true.
-template <class Counts>
-PredictionError prediction_error(std::vector<TimedPlan> const& points, MachineCosts const& costs,
-                                 Counts const& counts) {
+/// Of the points of a planner; without a name, of all.
+inline PredictionError prediction_error(std::vector<TimedPlan> const& points,
+                                        std::vector<double> const& predictions,
+                                        std::string const& planner = "") {
   std::vector<double> each;
-  for (TimedPlan const& point : points)
-    if (counts(point)) each.push_back(std::abs(point.work.predict(costs) / point.microseconds - 1));
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (planner.empty() || points[i].planner == planner)
+      each.push_back(std::abs(predictions[i] / points[i].microseconds - 1));
   if (each.empty()) return {};
   std::sort(each.begin(), each.end());
   return {static_cast<int>(each.size()), each[each.size() / 2], each.back()};
 }
 
-/// How far each constant alone can be changed before the misfit grows by a twentieth.
+/// How far a constant alone can be changed before the misfit grows by a twentieth.
 inline std::pair<double, double> range_of(Constant const& constant,
                                           std::vector<TimedPlan> const& points,
                                           MachineCosts const& costs) {
@@ -215,8 +290,10 @@ inline std::pair<double, double> range_of(Constant const& constant,
   auto const end = [&](double factor) {
     MachineCosts changed = costs;
     double& value = changed.*constant.value;
-    while (value > constant.least && value < constant.most && misfit(points, changed) <= allowed)
-      value *= factor;
+    for (double next = value; misfit(points, changed) <= allowed; value = next) {
+      next = constant.clamped(value * factor, costs);
+      if (next == value) break;
+    }
     return rounded(value);
   };
   return {end(1 / 1.05), end(1.05)};

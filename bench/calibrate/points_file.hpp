@@ -35,16 +35,15 @@ inline constexpr std::pair<char const*, int PlanTarget::*> target_numbers[] = {
     {"key_bytes", &PlanTarget::key_bytes},         {"row_bytes", &PlanTarget::row_bytes},
     {"partial_bytes", &PlanTarget::partial_bytes}, {"flops", &PlanTarget::flops}};
 
-/// A line of a file; `costs` say what is predicted.
-inline std::string point_json(TimedPlan const& point, MachineCosts const& costs) {
+/// A line of a file.
+inline std::string point_json(TimedPlan const& point, double predicted) {
   Fields fields;
   fields.add("tree", point.tree)
       .add("element", point.element)
       .add("heads", point.heads)
       .add("planner", point.planner)
-      .add("left_out", point.left_out)
       .add("measured_us", point.microseconds)
-      .add("predicted_us", point.work.predict(costs));
+      .add("predicted_us", predicted);
   for (auto const& [name, number] : target_numbers) fields.add(name, point.work.target.*number);
   std::string text = "{" + fields.text() + ", \"work\": [";
   for (std::size_t i = 0; i < point.work.items.size(); ++i) {
@@ -60,12 +59,14 @@ inline std::string point_json(TimedPlan const& point, MachineCosts const& costs)
   return text + "]}";
 }
 
-/// The file of measurements, without its end: what was fitted may follow.
-inline std::string measurements_json(Measurements const& measured, MachineCosts const& costs) {
+/// The file of measurements, without its end: what was fitted may follow. `predictions`: microseconds
+/// of each point.
+inline std::string measurements_json(Measurements const& measured,
+                                     std::vector<double> const& predictions) {
   std::string text = "{\n \"context\": {" + measured.context +
                      "},\n \"costs_before\": " + costs_json(measured.costs) + ",\n \"points\": [";
   for (std::size_t i = 0; i < measured.points.size(); ++i)
-    text += (i > 0 ? ",\n  " : "\n  ") + point_json(measured.points[i], costs);
+    text += (i > 0 ? ",\n  " : "\n  ") + point_json(measured.points[i], predictions[i]);
   return text + "\n ]";
 }
 
@@ -89,8 +90,6 @@ class LineOfFields {
     if (end == begin) fail(name);
     return value;
   }
-
-  bool truth(char const* name) const { return line_.compare(after(name), 4, "true") == 0; }
 
   /// Lists of numbers, in a list.
   std::vector<std::vector<double>> lists(char const* name) const {
@@ -131,7 +130,6 @@ inline TimedPlan read_point(LineOfFields const& line) {
                   .heads = line.text("heads"),
                   .element = line.text("element"),
                   .planner = line.text("planner"),
-                  .left_out = line.truth("left_out"),
                   .work = {},
                   .microseconds = line.number("measured_us")};
   if (!(point.microseconds > 0)) line.fail("measured_us");

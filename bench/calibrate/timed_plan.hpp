@@ -67,7 +67,6 @@ struct PlanWork {
 /// A plan, and the time of attention by it in microseconds.
 struct TimedPlan {
   std::string tree, heads, element, planner;
-  bool left_out = false;  ///< of the fit, to tell how well it predicts
   PlanWork work;
   double microseconds = 0;
 

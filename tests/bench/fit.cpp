@@ -30,7 +30,7 @@ constexpr MachineCosts truth{.launch = 7,
                              .cache = 40e3,
                              .results = 15e3,
                              .wide = 3e6,
-                             .narrow = 2e6,
+                             .narrow = 5e5,
                              .in_turn = 0.3,
                              .merge = 0.01,
                              .alone = 1.3};
@@ -43,7 +43,6 @@ PlanTarget target(int group, int kv_heads, bool narrow) {
           .slots = 132};
 }
 
-/// Every third tree is left out.
 std::vector<TimedPlan> points_of(bool narrow) {
   struct Tree {
     std::vector<int> levels, tokens;
@@ -55,7 +54,7 @@ std::vector<TimedPlan> points_of(bool narrow) {
         Tree{{1, 4, 16, 256}, {1024, 256, 128, 32}}, Tree{{1, 1024}, {2048, 32}},
         Tree{{64}, {1024}}, Tree{{1, 16, 64}, {1024, 256, 32}}, Tree{{300}, {700}},
         Tree{{1, 2, 4, 8, 16, 32, 64}, {40, 20, 10, 9, 8, 7, 6}}, Tree{{1, 4}, {30000, 2000}}}) {
-    bool const left_out = ++number % 3 == 0;
+    ++number;
     for (int const group : {1, 4, 16}) {
       PrefixTree const forest = test::level_forest(tree.levels, tree.tokens).tree();
       each_policy(truth, [&](char const* planner, auto const& policy) {
@@ -66,7 +65,7 @@ std::vector<TimedPlan> points_of(bool narrow) {
         double const time = predict(tables, truth);
         CHECK(work.predict(truth) == doctest::Approx(time).epsilon(1e-9));
         points.push_back({"tree_" + std::to_string(number), std::to_string(8 * group) + "x8",
-                          "half", planner, left_out, std::move(work), time});
+                          "half", planner, std::move(work), time});
       });
     }
   }
@@ -83,12 +82,6 @@ MachineCosts far_from_truth() {
   return costs;
 }
 
-PredictionError error_of(std::vector<TimedPlan> const& points, bool left_out,
-                         MachineCosts const& costs) {
-  return prediction_error(points, costs,
-                          [&](TimedPlan const& point) { return point.left_out == left_out; });
-}
-
 struct TemporaryFile {
   std::string path =
       (std::filesystem::temp_directory_path() / "fasttree_test_calibrate.json").string();
@@ -102,16 +95,13 @@ TEST_CASE("a fit finds constants that predict as those from which the times are"
   std::vector<TimedPlan> const points = points_of(true);
   Fit const found = fit(points, far_from_truth());
   CHECK(found.undetermined.empty());
-  for (bool const left_out : {false, true}) {
-    PredictionError const before = error_of(points, left_out, far_from_truth());
-    PredictionError const error = error_of(points, left_out, found.costs);
-    CHECK(before.median > 0.2);
-    CHECK(error.points == before.points);
-    CHECK(error.median < 0.01);
-    CHECK(error.worst < 0.05);
-  }
+  CHECK(prediction_error(points, predictions(points, far_from_truth())).median > 0.2);
+  PredictionError const error = prediction_error(points, predictions(points, found.costs));
+  CHECK(error.points == static_cast<int>(points.size()));
+  CHECK(error.median < 0.01);
+  CHECK(error.worst < 0.05);
   for (Constant const& constant : constants) {
-    CAPTURE(constant.name);
+    CAPTURE(std::string(constant.name));
     CHECK(found.costs.*constant.value == doctest::Approx(truth.*constant.value).epsilon(0.2));
   }
 }
@@ -120,7 +110,21 @@ TEST_CASE("points that the model does not describe hardly move a fit") {
   std::vector<TimedPlan> points = points_of(true);
   for (std::size_t i = 0; i < points.size(); i += 8) points[i].microseconds *= 3;
   MachineCosts const costs = fit(points, far_from_truth()).costs;
-  CHECK(error_of(points, true, costs).median < 0.02);
+  CHECK(prediction_error(points, predictions(points, costs)).median < 0.02);
+}
+
+TEST_CASE("a tree is predicted by constants that were fitted without it") {
+  std::vector<TimedPlan> points = points_of(true);
+  CHECK(prediction_error(points, predictions_of_left_out(points, far_from_truth())).median < 0.02);
+  // Of a tree that is four times as slow as others nothing can be known from these, few as they are.
+  std::erase_if(points, [](TimedPlan const& point) {
+    return point.tree > "tree_3" || (point.tree != "tree_2" && point.heads != "8x8");
+  });
+  for (TimedPlan& point : points)
+    if (point.tree == "tree_2") point.microseconds *= 4;
+  std::vector<double> const left_out = predictions_of_left_out(points, truth);
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (points[i].tree == "tree_2") CHECK(left_out[i] < 0.5 * points[i].microseconds);
 }
 
 TEST_CASE("a constant that no point depends on stays what it was, and is named") {
@@ -136,29 +140,28 @@ TEST_CASE("the range of a constant is where the misfit stays near its least") {
   points.resize(30);
   for (std::size_t i = 0; i < points.size(); ++i) points[i].microseconds *= i % 2 ? 1.1 : 1 / 1.1;
   for (Constant const& constant : constants) {
-    CAPTURE(constant.name);
+    CAPTURE(std::string(constant.name));
     auto const [least, most] = range_of(constant, points, truth);
     CHECK(least <= rounded(truth.*constant.value));
     CHECK(most >= rounded(truth.*constant.value));
     MachineCosts changed = truth;
     changed.*constant.value = most;
-    if (most < constant.most) CHECK(misfit(points, changed) > 1.04 * misfit(points, truth));
+    if (most < rounded(constant.bound(constant.most, truth)))
+      CHECK(misfit(points, changed) > 1.04 * misfit(points, truth));
   }
 }
 
 TEST_CASE("points survive their way through a file") {
   std::vector<TimedPlan> points = points_of(true);
   points.resize(20);
-  points.back().left_out = true;
   Measurements const measured{"\"device\": \"some\", \"shrink\": 1", far_from_truth(), points};
-  TemporaryFile const file(measurements_json(measured, truth) + "\n}\n");
+  TemporaryFile const file(measurements_json(measured, predictions(points, truth)) + "\n}\n");
   Measurements const read = read_measurements(file.path);
   CHECK(read.context == measured.context);
   CHECK(read.costs.merge == doctest::Approx(measured.costs.merge));
   REQUIRE(read.points.size() == points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
     CHECK(read.points[i].name() == points[i].name());
-    CHECK(read.points[i].left_out == points[i].left_out);
     CHECK(read.points[i].microseconds == doctest::Approx(points[i].microseconds).epsilon(1e-5));
     CHECK(read.points[i].work.same_items(points[i].work));
     CHECK(read.points[i].work.predict(truth) == points[i].work.predict(truth));
@@ -168,7 +171,8 @@ TEST_CASE("points survive their way through a file") {
 TEST_CASE("a file of points with something missing is refused, with the line") {
   std::vector<TimedPlan> points = points_of(true);
   points.resize(2);
-  std::string const whole = measurements_json({"", truth, points}, truth) + "\n}\n";
+  std::string const whole =
+      measurements_json({"", truth, points}, predictions(points, truth)) + "\n}\n";
   auto const refused = [&](std::string const& part, std::string const& instead) {
     std::string text = whole;
     text.replace(text.rfind(part), part.size(), instead);
