@@ -1,197 +1,173 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits the constants of MachineCosts to this machine: times attention over small trees of many kinds by
-// plans of every planner, each checked first, finds the constants whose predictions differ least from
-// the times (the sum of squares of the logarithms of their ratios), and says by how much they miss the
-// times of other trees, the paper's, which had no part in the fit.
-//     bench_calibrate [OUT.json]
-// FASTTREE_BENCHMARK_SHRINK=8 divides all sizes by 8.
+// Fits the constants of MachineCosts to the machine that it was built for, a host or an NVIDIA GPU:
+// times attention over trees of many kinds by plans of many planners, each result checked first;
+// finds the constants whose predictions are nearest to the times (calibrate/fit.hpp); and says by how
+// much such constants miss the times of trees that had no part in the fit. Times, with the work of
+// each plan, and constants go to one file, to which constants can be fitted again on any machine. The
+// aggregate is printed as costs.hpp of a backend has it.
+//     bench_calibrate --out FILE [--points FILE] [--trees FILE] ...
+// Exit status: 0; 1 where something failed or a result is wrong; 2 for arguments that cannot be.
+// FASTTREE_BENCHMARK_SHRINK=8 divides the nodes of trees that do not come from a file by 8.
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
+#include <exception>
+#include <future>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fasttree/plan/predict.hpp>
-#include <fasttree/tree_attention.hpp>
-#include <support/random_forest.hpp>
-#include "support/context.hpp"
-#include "support/paper_trees.hpp"
-#include "support/point.hpp"
+#include <fasttree/core/kokkos.hpp>
+#include "calibrate/fit.hpp"
+#include "calibrate/options.hpp"
+#include "calibrate/points_file.hpp"
+#if defined(KOKKOS_ENABLE_CUDA)
+#include "calibrate/device_machine.hpp"
+#else
+#include "calibrate/host_machine.hpp"
+#endif
 
+namespace fasttree::bench {
 namespace {
 
-using namespace fasttree;
-using bench::Heads;
-using bench::Host;
-using bench::Order;
-using test::Forest;
+/// Measures all cases; what is known by then is in the file after each.
+Measurements measure(CalibrateOptions const& options, bool& right) {
+  Machine const machine(options);
+  Measurements measured{machine.context(), Machine::costs, {}};
+  for (CalibrationCase const& one : machine.cases()) {
+    if (one.tree.name.find(options.only) == std::string::npos) continue;
+    std::size_t const begin = measured.points.size();
+    right = machine.measure(one, measured.points) && right;
+    for (std::size_t i = begin; i < measured.points.size(); ++i)
+      std::fprintf(stderr, "%-80s %10.1f us, predicted %10.1f\n", measured.points[i].name().c_str(),
+                   measured.points[i].microseconds,
+                   measured.points[i].work.predict(Machine::costs));
+    replace_file(
+        options.out,
+        measurements_json(measured, predictions(measured.points, Machine::costs)) + "\n}\n");
+  }
+  return measured;
+}
 
-constexpr int rounds = 5;
+std::string error_json(PredictionError const& error) {
+  return "{" +
+         Fields()
+             .add("points", error.points)
+             .add("median", error.median)
+             .add("worst", error.worst)
+             .text() +
+         "}";
+}
 
-/// A plan of a tree, and how long attention by it takes.
-struct Timed {
-  std::string name;
-  bool left_out;
-  PlanTables tables;
-  double microseconds;
+/// The errors of all points, and of those of each planner.
+std::string errors_json(std::vector<TimedPlan> const& points,
+                        std::vector<double> const& predictions) {
+  std::set<std::string> planners;
+  for (TimedPlan const& point : points) planners.insert(point.planner);
+  std::string text = error_json(prediction_error(points, predictions));
+  text.pop_back();
+  text += ", \"planners\": {";
+  for (std::string const& planner : planners)
+    text += (planner == *planners.begin() ? "" : ", ") + json_string(planner) + ": " +
+            error_json(prediction_error(points, predictions, planner));
+  return text + "}}";
+}
+
+/// Constants that were fitted to measurements, and what they are worth.
+struct Result {
+  Fit fit;
+  std::vector<double> by_before, by_fit, of_left_out;  ///< predictions
 };
 
-/// Adds the time of attention over a tree by a planner, the least of some rounds: what disturbs a
-/// machine only adds.
-template <class E, class Policy>
-void time_plan(std::string const& name, Forest const& forest, Heads heads, bool left_out,
-               Policy const& policy, std::vector<Timed>& all) {
-  bench::Point<E> const point(forest, heads, Order::token_major, policy);
-  if (point.worst_error() > 1) {
-    std::fprintf(stderr, "bench_calibrate: wrong result: %s\n", name.c_str());
-    std::exit(1);
-  }
-  double least = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < rounds; ++round) {
-    auto const begin = std::chrono::steady_clock::now();
-    point.attend();
-    auto const end = std::chrono::steady_clock::now();
-    least = std::min(least, std::chrono::duration<double, std::micro>(end - begin).count());
-  }
-  all.push_back({name, left_out, point.tables(), least});
+Result result_of(Measurements const& measured) {
+  auto const& points = measured.points;
+  auto fitting = std::async(std::launch::async, [&] { return fit(points, measured.costs); });
+  std::vector<double> of_left_out = predictions_of_left_out(points, measured.costs);
+  Fit const fitted = fitting.get();
+  return {fitted, predictions(points, measured.costs), predictions(points, fitted.costs),
+          std::move(of_left_out)};
 }
 
-template <class E>
-void time_tree(std::string const& tree, Forest const& forest, Heads heads, bool left_out,
-               std::vector<Timed>& all) {
-  std::string const name = tree + "/" + element_name<E>() + "/" + std::to_string(heads.queries) +
-                           "x" + std::to_string(heads.keys) + "/";
-  auto const time = [&](char const* planner, auto const& policy) {
-    time_plan<E>(name + planner, forest, heads, left_out, policy, all);
-  };
-  time("MinimalTraffic", DefaultPlanner{DefaultBackend<Host>::costs});
-  time("GreedyEdges", GreedyEdges<>{});
-  time("ShareEveryNode", ShareEveryNode{});
-  time("NoSharing", NoSharing{});
+std::string result_json(std::vector<TimedPlan> const& points, Result const& result) {
+  Fit const& fit = result.fit;
+  std::string text = "\"costs\": " + costs_json(fit.costs) + ",\n \"undetermined\": [";
+  for (std::string const& name : fit.undetermined)
+    text += (&name == &fit.undetermined.front() ? "" : ", ") + json_string(name);
+  text += "],\n \"ranges\": {";
+  for (Constant const& constant : constants) {
+    auto const [least, most] = range_of(constant, points, fit.costs);
+    Fields const range = Fields().add("least", least).add("most", most);
+    text += (&constant == constants ? "" : ", ") + json_string(constant.name) + ": {" +
+            range.text() + "}";
+  }
+  return text + "},\n \"error_before\": " + errors_json(points, result.by_before) +
+         ",\n \"error_of_fitted\": " + errors_json(points, result.by_fit) +
+         ",\n \"error_of_left_out\": " + errors_json(points, result.of_left_out);
 }
 
-/// Trees to fit: nothing shared, a prefix, two levels; long and short; few and many requests.
-std::vector<std::pair<std::string, Forest>> fitted_trees() {
-  std::vector<std::pair<std::string, Forest>> trees;
-  auto const add = [&](std::vector<int> levels, std::vector<int> const& tokens) {
-    std::string name;
-    for (std::size_t i = 0; i < levels.size(); ++i) {
-      levels[i] = std::max(1, levels[i] / bench::shrink());
-      name += (i > 0 ? "_" : "") + std::to_string(levels[i]) + "x" + std::to_string(tokens[i]);
+/// The aggregate, in C++; rates are those of all slots over their number.
+std::string aggregate(MachineCosts const& costs, int slots) {
+  std::string text = "{";
+  for (Constant const& constant : constants) {
+    char number[64];
+    double const value = costs.*constant.value;
+    if (constant.is_rate && slots > 1) {
+      std::snprintf(number, sizeof(number), "%.4g / %d", value * slots, slots);
+    } else {
+      std::snprintf(number, sizeof(number), "%.3g", value);
     }
-    trees.emplace_back(name, test::level_forest(levels, tokens));
+    text += (&constant == constants ? "." : ",\n .") + std::string(constant.name) + " = " + number;
+  }
+  return text + "}";
+}
+
+void print(std::vector<TimedPlan> const& points, Result const& result) {
+  std::printf("%s\n", aggregate(result.fit.costs, points.front().work.target.slots).c_str());
+  for (std::string const& name : result.fit.undetermined)
+    std::printf("no point says anything about %s\n", name.c_str());
+  auto const show = [&](char const* what, std::vector<double> const& predictions) {
+    PredictionError const error = prediction_error(points, predictions);
+    std::printf("%d points, %s: predictions miss by %.1f %% in the median, %.1f %% at worst\n",
+                error.points, what, 100 * error.median, 100 * error.worst);
   };
-  add({1}, {16});
-  add({1}, {8192});
-  add({8}, {1024});
-  add({96}, {96});
-  add({1, 4}, {2048, 64});
-  add({1, 16}, {512, 128});
-  add({1, 64}, {1024, 24});
-  add({1, 8, 64}, {256, 128, 40});
-  add({1, 16, 128}, {64, 32, 12});
-  return trees;
+  show("by the constants of before", result.by_before);
+  show("by these, fitted to them", result.by_fit);
+  show("by constants fitted to other trees", result.of_left_out);
 }
 
-using Constant = double MachineCosts::*;
-constexpr std::pair<char const*, Constant> constants[] = {
-    {"launch", &MachineCosts::launch},   {"item", &MachineCosts::item},
-    {"memory", &MachineCosts::memory},   {"cache", &MachineCosts::cache},
-    {"results", &MachineCosts::results}, {"wide", &MachineCosts::wide},
-    {"narrow", &MachineCosts::narrow},   {"in_turn", &MachineCosts::in_turn}};
-
-double misfit(std::vector<Timed> const& all, MachineCosts const& costs) {
-  double sum = 0;
-  for (Timed const& timed : all)
-    if (!timed.left_out)
-      sum += std::pow(std::log(predict(timed.tables, costs) / timed.microseconds), 2);
-  return sum;
-}
-
-/// Changes one constant after the other, by smaller and smaller factors, while that helps; each stays
-/// within a tenth and ten times of what it was, and `in_turn` at most 1.
-MachineCosts fit(std::vector<Timed> const& all, MachineCosts const& from) {
-  MachineCosts costs = from;
-  double best = misfit(all, costs);
-  for (double factor = 2; factor > 1.002; factor = std::sqrt(factor)) {
-    for (bool helped = true; helped;) {
-      helped = false;
-      for (auto const& [name, constant] : constants)
-        for (double const change : {factor, 1 / factor}) {
-          MachineCosts changed = costs;
-          changed.*constant *= change;
-          double const whole = changed.*constant / from.*constant;
-          if (whole < 0.1 || whole > 10 || changed.in_turn > 1) continue;
-          double const sum = misfit(all, changed);
-          if (sum >= best) continue;
-          best = sum;
-          costs = changed;
-          helped = true;
-        }
-    }
-  }
-  return costs;
-}
-
-/// Median and worst of the relative errors of predictions.
-std::pair<double, double> errors(std::vector<Timed> const& all, bool left_out,
-                                 MachineCosts const& costs) {
-  std::vector<double> each;
-  for (Timed const& timed : all)
-    if (timed.left_out == left_out)
-      each.push_back(std::abs(predict(timed.tables, costs) / timed.microseconds - 1));
-  std::sort(each.begin(), each.end());
-  return {each[each.size() / 2], each.back()};
-}
-
-void write(std::FILE* file, std::vector<Timed> const& all, MachineCosts const& costs) {
-  std::fprintf(file, "{\n \"costs\": {");
-  for (auto const& [name, constant] : constants)
-    std::fprintf(file, "\"%s\": %.4g, ", name, costs.*constant);
-  std::fprintf(file, "\"alone\": %.4g},\n", costs.alone);
-  for (bool const left_out : {false, true}) {
-    auto const [median, worst] = errors(all, left_out, costs);
-    std::fprintf(file, " \"error_of_%s\": {\"median\": %.4f, \"worst\": %.4f},\n",
-                 left_out ? "left_out" : "fitted", median, worst);
-  }
-  std::fprintf(file, " \"points\": [");
-  for (std::size_t i = 0; i < all.size(); ++i)
-    std::fprintf(file,
-                 "%s\n  {\"name\": \"%s\", \"left_out\": %s, \"measured_us\": %.5g, "
-                 "\"predicted_us\": %.5g}",
-                 i > 0 ? "," : "", all[i].name.c_str(), all[i].left_out ? "true" : "false",
-                 all[i].microseconds, predict(all[i].tables, costs));
-  std::fprintf(file, "\n ]\n}\n");
+int run(int argc, char** argv) {
+  CalibrateOptions const options = parse_calibrate_options(argc, argv);
+  if (options.help) return std::fputs(calibrate_usage, stdout), 0;
+  require_writable(options.out);
+  bool right = true;
+  auto const measured_here = [&] {
+    Kokkos::ScopeGuard const kokkos(argc, argv);
+    return measure(options, right);
+  };
+  Measurements const measured =
+      options.points.empty() ? measured_here() : read_measurements(options.points);
+  if (measured.points.empty())
+    throw BadArguments("--only: no tree's name contains \"" + options.only + "\"");
+  Result const result = result_of(measured);
+  print(measured.points, result);
+  replace_file(options.out, measurements_json(measured, result.of_left_out) + ",\n " +
+                                result_json(measured.points, result) + "\n}\n");
+  return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace
+}  // namespace fasttree::bench
 
 int main(int argc, char** argv) {
-  Kokkos::ScopeGuard const kokkos(argc, argv);
-  std::vector<Timed> all;
-  for (Heads const heads : {Heads{32, 8}, Heads{16, 16}, Heads{32, 2}})
-    for (auto const& [name, forest] : fitted_trees()) {
-      time_tree<float>(name, forest, heads, false, all);
-      time_tree<bfloat16>(name, forest, heads, false, all);
-    }
-  for (bench::Levels levels : bench::paper_trees()) {
-    std::string name = "paper";
-    for (int& nodes : levels.nodes) {
-      name += "_" + std::to_string(nodes);
-      nodes = std::max(1, nodes / bench::shrink());
-    }
-    name += "_of_" + std::to_string(levels.tokens.front());
-    if (levels.tokens.back() > 64) continue;  // gigabytes, or seconds
-    time_tree<bfloat16>(name, test::level_forest(levels.nodes, levels.tokens), {32, 8}, true, all);
+  try {
+    return fasttree::bench::run(argc, argv);
+  } catch (fasttree::bench::BadArguments const& error) {
+    std::fprintf(stderr, "bench_calibrate: %s; --help says more\n", error.what());
+    return 2;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "bench_calibrate: %s\n", error.what());
+    return EXIT_FAILURE;
   }
-  MachineCosts const costs = fit(all, DefaultBackend<Host>::costs);
-  std::FILE* const file = argc > 1 ? std::fopen(argv[1], "w") : stdout;
-  if (file == nullptr) return std::perror(argv[1]), 1;
-  write(file, all, costs);
-  return std::fclose(file);
 }

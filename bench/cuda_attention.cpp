@@ -22,9 +22,11 @@
 #include <fasttree/tree_attention.hpp>
 #include "cuda/arrays.hpp"
 #include "cuda/cases.hpp"
+#include "cuda/context.hpp"
 #include "cuda/limit_kernel.hpp"
 #include "cuda/options.hpp"
 #include "cuda/planners.hpp"
+#include "cuda/poisoned_workspace.hpp"
 #include "cuda/reference.hpp"
 #include "cuda/results_file.hpp"
 #include "cuda/timing.hpp"
@@ -38,16 +40,6 @@ struct WrongResult : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Memory that holds no number before it is written.
-Workspace<Space> poisoned_workspace(Space const& space, Plan const& plan) {
-  Workspace<Space>::Memory const memory(
-      Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "bench::workspace"),
-      workspace_bytes(space, plan));
-  cuda::check(cudaMemsetAsync(memory.data(), 0xff, memory.size(), space.cuda_stream()),
-              "bench::poisoned_workspace", "cudaMemsetAsync");
-  return make_workspace(space, plan, memory);
-}
-
 class Benchmark {
  public:
   Benchmark(Space const& space, Options const& options, std::vector<DevicePlanner> planners,
@@ -58,7 +50,7 @@ class Benchmark {
         file_(file),
         stopwatch_(space),
         has_limit_kernel_(has_limit_kernel()) {
-    file_.set_context(context_json(space, options));
+    file_.set_context(context_json(space, options.commit, options.repetitions));
   }
 
   /// Whether all points that were run are right.
@@ -244,26 +236,11 @@ class Benchmark {
   bool has_limit_kernel_, right_ = true;
 };
 
-/// The trees of a file, or none. Errors: `BadArguments` where there are none in the file.
-std::vector<NamedForest> real_trees(std::string const& path) {
-  std::vector<NamedForest> all;
-  if (path.empty()) {
-    std::fprintf(stderr, "no --trees: the batches of real servers are left out\n");
-    return all;
-  }
-  TreesFile file(path.c_str());
-  file.each([&](std::string const& name, Forest forest) {
-    all.push_back({name, std::move(forest)});
-  });
-  if (all.empty()) throw BadArguments("--trees: no trees can be read from \"" + path + "\"");
-  return all;
-}
-
 int run(int argc, char** argv) {
   Options const options = parse_options(argc, argv);
   if (options.help) return std::fputs(usage, stdout), 0;
   std::vector<DevicePlanner> const planners = device_planners(options.planners);
-  std::vector<Case> const cases = cases_named(options.only, real_trees(options.trees));
+  std::vector<Case> const cases = cases_named(options.only, forests_of_file(options.trees));
   if (cases.empty())
     throw BadArguments("--only: no point's name contains \"" + options.only + "\"");
   ResultsFile file(options.out);

@@ -23,10 +23,12 @@
 
 #include <fasttree/comm/nccl_communicator.hpp>
 #include <fasttree/distributed_attention.hpp>
+#include "cuda/context.hpp"
+#include "cuda/options.hpp"
 #include "cuda/rank_rivals.hpp"
-#include "cuda/results_file.hpp"
 #include "cuda/timing.hpp"
 #include "support/forests.hpp"
+#include "support/replace_file.hpp"
 
 namespace fasttree::bench {
 namespace {
@@ -371,17 +373,17 @@ class Benchmark {
         text += (i > 0 ? ",\n  {" : "\n  {") + points[i] + "}";
       return "[" + text + "\n ]";
     };
-    std::string const text = "{\n \"context\": {" + context_json(space_, options_) + ", " +
-                             Fields()
-                                 .add("ranks", nccl_.ranks)
-                                 .add("nccl", version)
-                                 .add("query_heads", query_heads)
-                                 .add("kv_heads", kv_heads)
-                                 .add("layers", layers)
-                                 .add("combine_tolerance", tolerance_of_outputs)
-                                 .text() +
-                             "},\n \"combine\": " + list(combine_) +
-                             ",\n \"decode\": " + list(decode_) + "\n}\n";
+    std::string const text =
+        "{\n \"context\": {" + context_json(space_, options_.commit, options_.repetitions) + ", " +
+        Fields()
+            .add("ranks", nccl_.ranks)
+            .add("nccl", version)
+            .add("query_heads", query_heads)
+            .add("kv_heads", kv_heads)
+            .add("layers", layers)
+            .add("combine_tolerance", tolerance_of_outputs)
+            .text() +
+        "},\n \"combine\": " + list(combine_) + ",\n \"decode\": " + list(decode_) + "\n}\n";
     replace_file(options_.out, text);
   }
 

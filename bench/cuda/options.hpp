@@ -2,18 +2,14 @@
 #pragma once
 // The command line of bench_cuda_attention.
 
-#include <charconv>
-#include <cstring>
-#include <stdexcept>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace fasttree::bench {
+#include "../support/arguments.hpp"
 
-struct BadArguments : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+namespace fasttree::bench {
 
 struct Options {
   std::string out, trees, only, commit = "unknown";
@@ -43,37 +39,29 @@ inline std::vector<std::string> split_list(std::string_view list) {
   return parts;
 }
 
-/// Errors: `BadArguments`. Arguments of Kokkos are left to Kokkos.
+/// Errors: `BadArguments`.
 inline Options parse_options(int argc, char const* const* argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    std::string const name = argv[i];
-    auto const value = [&]() -> std::string {
-      if (++i == argc) throw BadArguments(name + " needs a value");
-      return argv[i];
-    };
+  for (Arguments arguments(argc, argv); arguments.next();) {
+    std::string const name = arguments.name();
     if (name == "--out") {
-      options.out = value();
+      options.out = arguments.value();
     } else if (name == "--trees") {
-      options.trees = value();
+      options.trees = arguments.value();
     } else if (name == "--only") {
-      options.only = value();
+      options.only = arguments.value();
     } else if (name == "--commit") {
-      options.commit = value();
+      options.commit = arguments.value();
     } else if (name == "--planners") {
-      options.planners = split_list(value());
+      options.planners = split_list(arguments.value());
     } else if (name == "--repetitions") {
-      std::string const text = value();
-      char const* const end = text.data() + text.size();
-      auto const [stop, error] = std::from_chars(text.data(), end, options.repetitions);
-      if (error != std::errc() || stop != end || options.repetitions < 1)
-        throw BadArguments("--repetitions needs a positive number, not \"" + text + "\"");
+      options.repetitions = arguments.positive();
     } else if (name == "--verify-only") {
       options.verify_only = true;
     } else if (name == "--help") {
       options.help = true;
-    } else if (!name.starts_with("--kokkos-")) {
-      throw BadArguments("unknown argument \"" + name + "\"");
+    } else {
+      arguments.refuse();
     }
   }
   if (options.out.empty() && !options.help) throw BadArguments("--out FILE is missing");

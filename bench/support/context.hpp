@@ -4,26 +4,15 @@
 
 #include <benchmark/benchmark.h>
 
-#include <fstream>
 #include <string>
 
 #include <fasttree/core/lanes.hpp>
 #include "anchors.hpp"
+#include "line_of.hpp"
 #include "shrink.hpp"
 #include "versions.hpp"
 
 namespace fasttree::bench {
-
-/// What follows `key` on its line of a file.
-inline std::string line_of(char const* file, std::string const& key) {
-  std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);)
-    if (line.starts_with(key)) {
-      auto const begin = line.find_first_not_of(" \t:", key.size());
-      return begin == std::string::npos ? "" : line.substr(begin);
-    }
-  return "unknown";
-}
 
 /// Call before the benchmarks run, inside Kokkos.
 inline void add_context() {

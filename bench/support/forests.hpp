@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <support/random_forest.hpp>
+#include "arguments.hpp"
 #include "paper_trees.hpp"
 #include "shrink.hpp"
 #include "trees_file.hpp"
@@ -39,6 +40,22 @@ inline std::vector<NamedForest> paper_forests() {
     for (int& count : nodes) count = std::max(1, count / shrink());
     all.push_back({levels.name(), test::level_forest(nodes, levels.tokens)});
   }
+  return all;
+}
+
+/// The trees of a file, in full size; none where no file is named. Errors: `BadArguments` where no
+/// tree can be read.
+inline std::vector<NamedForest> forests_of_file(std::string const& path) {
+  std::vector<NamedForest> all;
+  if (path.empty()) {
+    std::fprintf(stderr, "no --trees: the batches of real servers are left out\n");
+    return all;
+  }
+  TreesFile file(path.c_str());
+  file.each([&](std::string const& name, Forest forest) {
+    all.push_back({name, std::move(forest)});
+  });
+  if (all.empty()) throw BadArguments("--trees: no trees can be read from \"" + path + "\"");
   return all;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What work costs on a machine, in microseconds: the constants by which plans are priced, fitted to
-// measurements, those of a host by bench/calibrate.cpp. A machine is a number of slots that take
-// work items side by side; all rates are those of one slot while all slots work.
+// measurements by bench/calibrate.cpp. A machine is a number of slots that take work items side by
+// side; all rates are those of one slot while all slots work.
 
 #include <algorithm>
 

@@ -11,6 +11,18 @@
 
 namespace fasttree::cuda::sm80 {
 
+/// Of blocks of eight multiplying warps, one to a multiprocessor.
+inline constexpr MachineCosts h200_costs_of_eight_warps{.launch = 7.6,
+                                                        .item = 2.5,
+                                                        .memory = 4.42e6 / 132,
+                                                        .cache = 5.4e6 / 132,
+                                                        .results = 1.54e6 / 132,
+                                                        .wide = 500e6 / 132,
+                                                        .narrow = 900e6 / 132,
+                                                        .in_turn = 0.15,
+                                                        .merge = 0.1 / 16,
+                                                        .alone = 1.16};
+
 /// Blocks that run at once on 132 multiprocessors.
 template <int Warps, int Blocks = 8 / Warps>
 inline constexpr int h200_slots = 132 * Blocks;
@@ -20,16 +32,13 @@ template <int Warps>
 inline constexpr double multiply_rate = Warps == 8 ? 1 : 2. / 3;
 
 template <int Warps, int Blocks = 8 / Warps>
-inline constexpr MachineCosts h200_costs{
-    .launch = 7.6,
-    .item = 2.5,
-    .memory = 4.42e6 / h200_slots<Warps, Blocks>,
-    .cache = 5.4e6 / h200_slots<Warps, Blocks>,
-    .results = 1.54e6 / h200_slots<Warps, Blocks>,
-    .wide = 500e6 * multiply_rate<Warps * Blocks> / h200_slots<Warps, Blocks>,
-    .narrow = 900e6 * multiply_rate<Warps * Blocks> / h200_slots<Warps, Blocks>,
-    .in_turn = 0.15,
-    .merge = 0.1 / 16,
-    .alone = 1.16};
+inline constexpr MachineCosts h200_costs = [] {
+  MachineCosts costs = h200_costs_of_eight_warps;
+  for (auto const rate : {&MachineCosts::memory, &MachineCosts::cache, &MachineCosts::results})
+    costs.*rate /= Blocks;
+  for (auto const rate : {&MachineCosts::wide, &MachineCosts::narrow})
+    costs.*rate *= multiply_rate<Warps * Blocks> / Blocks;
+  return costs;
+}();
 
 }  // namespace fasttree::cuda::sm80
