@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <exception>
 #include <future>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -78,7 +79,8 @@ std::string errors_json(std::vector<TimedPlan> const& points,
 /// Constants that were fitted to measurements, and what they are worth.
 struct Result {
   Fit fit;
-  std::vector<double> by_before, by_fit, of_left_out;  ///< predictions
+  std::map<std::string, std::pair<double, double>> ranges;  ///< by the name of a constant
+  std::vector<double> by_before, by_fit, of_left_out;       ///< predictions
 };
 
 Result result_of(Measurements const& measured) {
@@ -86,8 +88,11 @@ Result result_of(Measurements const& measured) {
   auto fitting = std::async(std::launch::async, [&] { return fit(points, measured.costs); });
   std::vector<double> of_left_out = predictions_of_left_out(points, measured.costs);
   Fit const fitted = fitting.get();
-  return {fitted, predictions(points, measured.costs), predictions(points, fitted.costs),
-          std::move(of_left_out)};
+  std::map<std::string, std::pair<double, double>> ranges;
+  for (Constant const& constant : constants)
+    ranges[constant.name] = range_of(constant, points, fitted.costs);
+  return {fitted, std::move(ranges), predictions(points, measured.costs),
+          predictions(points, fitted.costs), std::move(of_left_out)};
 }
 
 std::string result_json(std::vector<TimedPlan> const& points, Result const& result) {
@@ -97,7 +102,7 @@ std::string result_json(std::vector<TimedPlan> const& points, Result const& resu
     text += (&name == &fit.undetermined.front() ? "" : ", ") + json_string(name);
   text += "],\n \"ranges\": {";
   for (Constant const& constant : constants) {
-    auto const [least, most] = range_of(constant, points, fit.costs);
+    auto const [least, most] = result.ranges.at(constant.name);
     Fields const range = Fields().add("least", least).add("most", most);
     text += (&constant == constants ? "" : ", ") + json_string(constant.name) + ": {" +
             range.text() + "}";
@@ -127,6 +132,11 @@ void print(std::vector<TimedPlan> const& points, Result const& result) {
   std::printf("%s\n", aggregate(result.fit.costs, points.front().work.target.slots).c_str());
   for (std::string const& name : result.fit.undetermined)
     std::printf("no point says anything about %s\n", name.c_str());
+  std::printf("Alone, and with a mean error larger by less than a twentieth, could be:\n");
+  for (Constant const& constant : constants) {
+    auto const [least, most] = result.ranges.at(constant.name);
+    std::printf(" %-8s %10.3g to %10.3g\n", constant.name, least, most);
+  }
   auto const show = [&](char const* what, std::vector<double> const& predictions) {
     PredictionError const error = prediction_error(points, predictions);
     std::printf("%d points, %s: predictions miss by %.1f %% in the median, %.1f %% at worst\n",

@@ -170,29 +170,56 @@ class CostSearch {
       };
       if (matters(constant.least) || matters(constant.most)) {
         searched_.push_back(constant);
-        place_.push_back(std::log(value));
+        begin_.push_back(std::log(value));
       } else {
         undetermined_.emplace_back(constant.name);
       }
     }
   }
 
-  /// In turn looks far, to leave a valley that is not the deepest, and near.
+  /// From what the constants were, and from other values of those that are no rates: what reads and
+  /// multiplies in turn looks much like what does both at slower rates, and the way from one to the
+  /// other leads uphill.
   Fit run() {
-    auto const function = [this](Place const& place) { return misfit(points_, costs_at(place)); };
-    if (!searched_.empty())
-      for (double const size : {0.7, -0.5, 0.35, -0.25, 0.18, -0.12, 0.08, -0.05, 0.03}) {
-        look_far(function);
-        place_ = NelderMead(function, place_, size).run(evaluations).second;
-      }
-    MachineCosts costs = costs_at(place_);
+    Place place;
+    if (!searched_.empty()) {
+      constexpr MachineCosts others{.in_turn = 0.1, .merge = 0.1, .alone = 1.2};
+      Place other = begin_;
+      for (std::size_t i = 0; i < other.size(); ++i)
+        for (auto const value :
+             {&MachineCosts::in_turn, &MachineCosts::merge, &MachineCosts::alone})
+          if (searched_[i].value == value) other[i] = std::log(others.*value);
+      place = std::min(searched_from(begin_), searched_from(other)).second;
+    }
+    MachineCosts costs = costs_at(place);
     for (Constant const& constant : searched_)
       costs.*constant.value = rounded(costs.*constant.value);
     return {costs, undetermined_};
   }
 
  private:
-  static constexpr int evaluations = 600, looks = 16;
+  static constexpr int evaluations = 800, looks = 16;
+  static constexpr double price_of_move = 2e-4;  ///< by a factor of e
+
+  /// With a little more for each constant that is moved, so that those stay about which the points
+  /// say next to nothing.
+  double misfit_at(Place const& place) const {
+    double moved = 0;
+    for (std::size_t i = 0; i < place.size(); ++i)
+      if (from_.*searched_[i].value > 0) moved += std::abs(place[i] - begin_[i]);
+    return misfit(points_, costs_at(place)) + price_of_move * moved;
+  }
+
+  /// In turn looks far, to leave a valley that is not the deepest, and near. Returns the misfit, and
+  /// where it is found.
+  std::pair<double, Place> searched_from(Place const& place) const {
+    auto const function = [this](Place const& at) { return misfit_at(at); };
+    std::pair<double, Place> best{misfit_at(place), place};
+    for (double const size :
+         {0.7, -0.5, 0.35, -0.25, 0.15, -0.08, 0.5, -0.35, 0.25, -0.15, 0.08, -0.04, 0.02})
+      best = NelderMead(function, looked_far(best), size).run(evaluations);
+    return best;
+  }
 
   MachineCosts costs_at(Place const& place) const {
     MachineCosts costs = from_;
@@ -202,27 +229,23 @@ class CostSearch {
   }
 
   /// Tries one constant after the other between its bounds.
-  template <class Function>
-  void look_far(Function const& function) {
-    double least = function(place_);
-    for (std::size_t i = 0; i < place_.size(); ++i) {
+  Place looked_far(std::pair<double, Place> best) const {
+    for (std::size_t i = 0; i < searched_.size(); ++i) {
       double const begin = std::log(searched_[i].bound(searched_[i].least, from_));
       double const end = std::log(searched_[i].bound(searched_[i].most, from_));
       for (int look = 0; look <= looks; ++look) {
-        Place place = place_;
+        Place place = best.second;
         place[i] = begin + (end - begin) * look / looks;
-        double const value = function(place);
-        if (value >= least) continue;
-        least = value;
-        place_ = place;
+        best = std::min(best, std::pair(misfit_at(place), place));
       }
     }
+    return best.second;
   }
 
   std::vector<TimedPlan> const& points_;
   MachineCosts const& from_;
   std::vector<Constant> searched_;
-  Place place_;  ///< the best so far
+  Place begin_;
   std::vector<std::string> undetermined_;
 };
 

@@ -32,7 +32,7 @@ constexpr MachineCosts truth{.launch = 7,
                              .wide = 3e6,
                              .narrow = 5e5,
                              .in_turn = 0.3,
-                             .merge = 0.01,
+                             .merge = 0.3,
                              .alone = 1.3};
 
 PlanTarget target(int group, int kv_heads, bool narrow) {
