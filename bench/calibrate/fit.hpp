@@ -199,7 +199,7 @@ class CostSearch {
 
  private:
   static constexpr int evaluations = 800, looks = 16;
-  static constexpr double price_of_move = 2e-4;  ///< by a factor of e
+  static constexpr double price_of_move = 1e-3;  ///< by a factor of e
 
   /// With a little more for each constant that is moved, so that those stay about which the points
   /// say next to nothing.
