@@ -55,7 +55,7 @@ std::vector<TimedPlan> points_of(bool narrow) {
         Tree{{64}, {1024}}, Tree{{1, 16, 64}, {1024, 256, 32}}, Tree{{300}, {700}},
         Tree{{1, 2, 4, 8, 16, 32, 64}, {40, 20, 10, 9, 8, 7, 6}}, Tree{{1, 4}, {30000, 2000}}}) {
     ++number;
-    for (int const group : {1, 4, 16}) {
+    for (int const group : {1, 8}) {
       PrefixTree const forest = test::level_forest(tree.levels, tree.tokens).tree();
       each_policy(truth, [&](char const* planner, auto const& policy) {
         Grouping grouping;
