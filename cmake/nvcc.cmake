@@ -4,7 +4,7 @@
 # compiler of CMake's language CUDA. In this order:
 #   find  from PATH, CUDA_HOME or /usr/local/cuda
 #   pypi  the wheels that NVIDIA publishes for Python, pinned by hash: 105 MB, kept in FASTTREE_NVCC_DIR
-# Without it, or with one that is too old, what needs it is skipped, and says so.
+# Without it, or with one that is too old, what needs it is skipped: tests say so, the README's fragments are left out.
 
 set(FASTTREE_NVCC_FROM find CACHE STRING "Where to take nvcc from, in this order; empty for nowhere")
 set(FASTTREE_NVCC_DIR ${PROJECT_BINARY_DIR}/nvcc CACHE PATH "Where the wheels of nvcc are kept")
@@ -69,6 +69,9 @@ endif()
 mark_as_advanced(FASTTREE_NVCC)
 if(FASTTREE_NVCC)
   include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER)
+    unset(CMAKE_CUDA_COMPILER CACHE)  # of an attempt before
+  endif()
   set(ENV{CUDACXX} ${FASTTREE_NVCC})
   check_language(CUDA)  # whether it works with the host's compiler
   if(NOT CMAKE_CUDA_COMPILER)

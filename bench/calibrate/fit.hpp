@@ -39,6 +39,7 @@ struct Constant {
 
 inline constexpr Constant constants[] = {{"launch", &MachineCosts::launch, 1e-2, 1e3},
                                          {"item", &MachineCosts::item, 1e-3, 1e2},
+                                         {"partial", &MachineCosts::partial, 1e-3, 1e2},
                                          {"memory", &MachineCosts::memory, 0.05, 20, true},
                                          {"cache", &MachineCosts::cache, 0.05, 20, true},
                                          {"results", &MachineCosts::results, 0.05, 20, true},
@@ -178,16 +179,16 @@ class CostSearch {
   }
 
   /// From what the constants were, and from other values of those that are no rates: what reads and
-  /// multiplies in turn looks much like what does both at slower rates, and the way from one to the
-  /// other leads uphill.
+  /// multiplies in turn looks much like what does both at slower rates, items that are dear like such
+  /// whose partial results are, and the way from one to the other leads uphill.
   Fit run() {
     Place place;
     if (!searched_.empty()) {
-      constexpr MachineCosts others{.in_turn = 0.1, .merge = 0.1, .alone = 1.2};
+      constexpr MachineCosts others{.partial = 1, .in_turn = 0.1, .merge = 0.1, .alone = 1.2};
       Place other = begin_;
       for (std::size_t i = 0; i < other.size(); ++i)
-        for (auto const value :
-             {&MachineCosts::in_turn, &MachineCosts::merge, &MachineCosts::alone})
+        for (auto const value : {&MachineCosts::partial, &MachineCosts::in_turn,
+                                 &MachineCosts::merge, &MachineCosts::alone})
           if (searched_[i].value == value) other[i] = std::log(others.*value);
       place = std::min(searched_from(begin_), searched_from(other)).second;
     }

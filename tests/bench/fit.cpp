@@ -26,6 +26,7 @@ using namespace fasttree::bench;
 
 constexpr MachineCosts truth{.launch = 7,
                              .item = 2,
+                             .partial = 1,
                              .memory = 30e3,
                              .cache = 40e3,
                              .results = 15e3,

@@ -285,6 +285,17 @@ TEST_CASE("few requests on a large machine are cut within 5 % of where every nod
   }
 }
 
+TEST_CASE("where partial results or merging are dear, there are none, however idle the machine") {
+  PrefixTree const tree = test::level_forest({1, 3}, {30000, 900}).tree();
+  PlanTarget const target{{{64, 64, 16}, {16, 64, 16}}, 4, 2, 132};
+  auto const partials = [&](MachineCosts const& costs) {
+    return plan_of(tree, target, MinimalTraffic<>{costs}).partials;
+  };
+  CHECK(partials({}) > 0);
+  CHECK(partials({.partial = 1e5}) == 0);
+  CHECK(partials({.merge = 1e5}) == 0);
+}
+
 TEST_CASE("costs need not make sense: plans keep the law, or there is an error that says so") {
   double const infinite = std::numeric_limits<double>::infinity();
   PrefixTree const tree = test::level_forest({1, 3, 20}, {500, 90, 30}).tree();

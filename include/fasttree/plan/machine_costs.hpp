@@ -42,8 +42,7 @@ struct ItemWork {
   double narrow_rows = 0;   ///< the same in the narrow tile
   double rows = 0;          ///< query rows
   double partial_rows = 0;  ///< partial results of rows
-  /// Partial results, of all items, that its rows are merged from, rows padded as in tiles; each
-  /// item is priced as though it merged them.
+  /// Rows that are merged, each shared evenly by the items that have partial results of it.
   double merged_rows = 0;
 };
 
@@ -51,13 +50,14 @@ struct ItemWork {
 struct MachineCosts {
   double launch = 10;     ///< microseconds of a call without work
   double item = 1;        ///< microseconds of an item without work
+  double partial = 0;     ///< microseconds more of an item that has partial results
   double memory = 10e3;   ///< bytes per microsecond: keys and values from memory
   double cache = 20e3;    ///< the same, if an item before has read them
   double results = 20e3;  ///< bytes per microsecond: queries, outputs, partial results
   double wide = 50e3;     ///< flops per microsecond in the wide tile
   double narrow = 50e3;   ///< flops per microsecond in the narrow tile
   double in_turn = 0;     ///< from 0, keys flow in while others are multiplied, to 1, in turn
-  double merge = 0;       ///< microseconds of a partial result of a row where it is merged
+  double merge = 0;       ///< microseconds of merging a row, whatever its partial results
   double alone = 1;       ///< how much faster a slot is while the others rest
 
   /// Microseconds of a slot for one item.
@@ -66,8 +66,8 @@ struct MachineCosts {
     double const multiply = target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);
     double const result_bytes =
         work.rows * target.row_bytes + 2 * work.partial_rows * target.partial_bytes;
-    return item + std::max(read, multiply) + in_turn * std::min(read, multiply) +
-           result_bytes / results + work.merged_rows * merge;
+    return item + (work.partial_rows > 0 ? partial : 0) + std::max(read, multiply) +
+           in_turn * std::min(read, multiply) + result_bytes / results + work.merged_rows * merge;
   }
 };
 

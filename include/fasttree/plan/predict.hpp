@@ -62,11 +62,11 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   (narrow ? work.narrow_rows : work.wide_rows) = static_cast<double>(products) * step;
   work.rows = static_cast<double>(queries) * group;
   if (item.partial_begin != WorkItem::direct) {
-    int most = 0;
-    for (int query = item.query_begin; query < item.query_end; ++query)
-      most = std::max(most, tables.merge_begin[query + 1] - tables.merge_begin[query]);
     work.partial_rows = work.rows;
-    work.merged_rows = 1.0 * all_steps * step * most;
+    double merged = 0;  // queries
+    for (int query = item.query_begin; query < item.query_end; ++query)
+      merged += 1.0 / (tables.merge_begin[query + 1] - tables.merge_begin[query]);
+    work.merged_rows = merged * group;
   }
   return work;
 }

@@ -32,7 +32,8 @@ class BlockSearch {
         tiles_(grouping.tiles),
         grouping_(grouping),
         item_(costs.item_time(target, {})),
-        partial_row_(price({.partial_rows = 1})),
+        partial_row_(price({.partial_rows = 2}) - price({.partial_rows = 1})),
+        partial_item_(item_ + price({.partial_rows = 1}) - partial_row_),
         merged_row_(price({.merged_rows = 1})),
         few_queries_(std::min(target.narrow_queries(tiles_), target.queries(tiles_.wide))),
         tree_(tree),
@@ -152,7 +153,7 @@ class BlockSearch {
       any = any || gain.back() > 0;
     }
     if (!any) gain.clear();
-    return {gain, item_, price({.partial_rows = 2.0 * target_.group})};
+    return {gain, partial_item_, target_.group * (2 * partial_row_ + merged_row_)};
   }
 
   // ---- blocks
@@ -201,7 +202,8 @@ class BlockSearch {
                                                      .wide_rows = narrow ? 0 : key_rows,
                                                      .narrow_rows = narrow ? key_rows : 0,
                                                      .rows = rows,
-                                                     .partial_rows = partial ? rows : 0});
+                                                     .partial_rows = partial ? rows : 0,
+                                                     .merged_rows = partial ? rows / 2 : 0});
       blocks_.push_back({block.begin, block.end, upper, partial, keys, time});
       longest_block_ = std::max(longest_block_, time);
       mean_load_ += time;
@@ -209,6 +211,9 @@ class BlockSearch {
   }
 
   // ---- pieces
+
+  /// What an unsplit block takes without work.
+  constexpr double item_of(PricedBlock const& b) const { return b.partial ? partial_item_ : item_; }
 
   constexpr std::int64_t key_tiles(PricedBlock const& block) const {
     return ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.wide.key_rows);
@@ -223,19 +228,19 @@ class BlockSearch {
             : ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.most_keys);
     if (block.time <= longest) return least;
     std::int64_t const tiles = key_tiles(block);
-    double const work = block.time - item_, fit = (longest - item_) * static_cast<double>(tiles);
+    double const work = block.time - item_of(block);
+    double const fit = (longest - partial_item_) * static_cast<double>(tiles);
     std::int64_t const in_piece = fit > work ? static_cast<std::int64_t>(fit / work) : 1;
     return std::max(least, ceil_div(tiles, in_piece));
   }
 
-  /// What each of several pieces takes besides its keys.
+  /// What each of several pieces takes besides its keys. Rows of parted paths are merged anyway.
   constexpr double time_without_keys(PricedBlock const& block, std::int64_t pieces) const {
     int const rows = target_.group * (block.end - block.begin);
-    int const padded = round_up(rows, tiles_.wide.row_step);
     auto const all = static_cast<double>(pieces);
     double const written = partial_row_ * rows * (all - block.partial);
-    double const merged = merged_row_ * padded * (all + block.partial);
-    return item_ + written / all + merged;
+    double const merged = block.partial ? 0 : merged_row_ * rows;
+    return partial_item_ + (written + merged) / all;
   }
 
   /// The time of the longest of so many pieces.
@@ -244,7 +249,7 @@ class BlockSearch {
     auto const keys =
         static_cast<double>(ceil_div(key_tiles(block), pieces) * tiles_.wide.key_rows);
     return time_without_keys(block, pieces) +
-           (block.time - item_) * std::min(1.0, keys / block.keys);
+           (block.time - item_of(block)) * std::min(1.0, keys / block.keys);
   }
 
   /// The time of the present blocks in pieces, or infinity where what cuts cost lets no machine,
@@ -258,7 +263,7 @@ class BlockSearch {
       std::int64_t const pieces = pieces_of(block, longest);
       schedule_.add(piece_time(block, pieces), pieces * target_.kv_heads);
       if (pieces == 1) continue;
-      cuts += static_cast<double>(pieces) * time_without_keys(block, pieces) - item_;
+      cuts += static_cast<double>(pieces) * time_without_keys(block, pieces) - item_of(block);
       if (cuts >= most) return unsplit;
     }
     return schedule_.time(target_.slots, costs_.alone);
@@ -375,7 +380,7 @@ class BlockSearch {
   PlanTarget const& target_;
   Tiles const tiles_;
   Grouping& grouping_;
-  double item_, partial_row_, merged_row_;
+  double item_, partial_row_, partial_item_, merged_row_;  ///< prices, those of items without work
   int few_queries_;       ///< of a block that takes the narrow tile
   int lower_height_ = 1;  ///< of blocks of lower parts
   PrefixTree const& tree_;

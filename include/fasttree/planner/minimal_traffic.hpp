@@ -130,7 +130,7 @@ struct MinimalTraffic {
           work.rows = static_cast<double>(rows);
           if (taken < keys) {
             work.partial_rows = work.rows;
-            work.merged_rows = padded * ceil_div(keys, piece);
+            work.merged_rows = work.rows / ceil_div(keys, piece);
           }
           schedule.add(costs.item_time(target, work), target.kv_heads);
         }

@@ -319,10 +319,10 @@ ShardReduction<Space, Comm> plan_reduction(
 }
 
 /// Merges what all ranks have put into reduction.outputs(queries) and .log_sum_exps(queries), and
-/// writes it to `results` of each (where a rank has several shards, of each of these, which it merges
-/// first); by `scatter` and `on_rank_0` what is a rank's, and no more of
-/// them is touched. Collective. All ranks get the same bits, and so it is from one algorithm to
-/// another of one_shot, tree, all_to_all, scatter and on_rank_0.
+/// writes it to `results` of each (where a rank has several shards, of each of these, which it
+/// merges first); by `scatter` and `on_rank_0` what is a rank's, and no more of them is touched.
+/// Collective. All ranks get the same bits, and so it is from one algorithm to another of one_shot,
+/// tree, all_to_all, scatter and on_rank_0.
 ///
 /// Does not allocate. By a communicator on `Space` enqueues all of it, and does not wait: a graph can
 /// capture it, and communicator.wait(space) tells of what goes wrong. By others fences `space`

@@ -63,13 +63,16 @@ TEST_CASE("bfloat16, head_dim 64, contiguous cache, long nodes") {
       [](auto const& problem, int, std::uint64_t) { return contiguous_cache(problem); });
 }
 
-TEST_CASE("the same plan gives the same bits, call by call, and leaves the queue empty") {
+namespace {
+
+/// Calls a plan again and again.
+template <class Policy>
+void gives_the_same_bits(Forest const& forest, Policy const& policy, int calls) {
   using Shape = AttentionShape<fasttree::half, 128>;
-  Problem<Shape> const problem(level_forest({1, 4, 64}, {300, 70, 20}),
-                               {.query_heads = 8, .kv_heads = 2});
+  Problem<Shape> const problem(forest, {.query_heads = 8, .kv_heads = 2});
   auto const cache = contiguous_cache(problem);
   Space const space{};
-  auto const plan = make_plan(space, problem.tree, problem.shape, ShareEveryNode{});
+  auto const plan = make_plan(space, problem.tree, problem.shape, policy);
   auto const workspace = make_workspace(space, plan);
   auto const call = [&] {
     Arrays<fasttree::half, LogBase::e, Problem<Shape>> const arrays(problem);
@@ -79,7 +82,7 @@ TEST_CASE("the same plan gives the same bits, call by call, and leaves the queue
     return arrays.read();
   };
   auto const first = call();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 1; i < calls; ++i) {
     auto const again = call();
     CHECK(again.log_sum_exps == first.log_sum_exps);
     int different = 0;
@@ -87,6 +90,26 @@ TEST_CASE("the same plan gives the same bits, call by call, and leaves the queue
       different += first.outputs[k].bits != again.outputs[k].bits;
     CHECK(different == 0);
   }
+}
+
+}  // namespace
+
+TEST_CASE("the same plan gives the same bits, call by call, and leaves the queue empty") {
+  gives_the_same_bits(level_forest({1, 4, 64}, {300, 70, 20}), ShareEveryNode{}, 4);
+  // Tasks of all kinds, in blocks that had others before: of shared keys, of own ones, and of both.
+  Forest forest;
+  for (int i = 0; i < 200; ++i) {
+    int const root = static_cast<int>(forest.parents.size());
+    forest.parents.push_back(-1);
+    forest.lengths.push_back(i % 3 == 1 ? 0 : 100 + 37 * (i % 11));
+    for (int leaf = 0; leaf < 30; ++leaf) {
+      forest.requests.push_back({i % 3 == 0 ? root : static_cast<int>(forest.parents.size())});
+      if (i % 3 == 0) continue;
+      forest.parents.push_back(root);
+      forest.lengths.push_back(9 + 13 * (leaf % 7));
+    }
+  }
+  gives_the_same_bits(forest, SubtreePolicy{}, 20);
 }
 
 namespace {

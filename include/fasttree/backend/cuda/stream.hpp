@@ -63,6 +63,7 @@ class CudaStream {
 
   /// Waits for what is enqueued.
   void fence() const {
+    cuda::check(cudaSetDevice(device_), function, "cudaSetDevice");
     cuda::check(cudaStreamSynchronize(stream_), function, "cudaStreamSynchronize");
   }
 

@@ -5,17 +5,15 @@
 // through a ring in shared memory; but for the ends of tasks, warps wait for each other at its
 // places alone. Blocks that find no task left merge partial results.
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/cuda/sm80/query_rows.hpp>
 #include <fasttree/backend/cuda/sm80/result_rows.hpp>
 #include <fasttree/backend/cuda/sm80/single_row.hpp>
 #include <fasttree/backend/cuda/sm80/tile_builder.hpp>
+#include <fasttree/backend/cuda/sm80/tile_copy.hpp>
 #include <fasttree/backend/cuda/sm80/tiles.hpp>
 
 namespace fasttree::cuda::sm80 {
@@ -89,7 +87,7 @@ class Attend {
       Record& record = memory.tiles[at.index];
       if (threadIdx.x == multiply_threads) record.task = more ? task : Record::none;
       if (more) {
-        if (!builder.is_empty()) copy(builder, ring[at.index]);
+        if (!builder.is_empty()) TileCopy<Shape, Warps>::start(builder, ring[at.index]);
         builder.describe(record);
         builder.pass();
         bool const is_last = builder.ends_task();
@@ -98,64 +96,6 @@ class Attend {
       memory.full[at.index].arrive_with_copies();
       __syncwarp();
       if (threadIdx.x % 32 == 0) memory.full[at.index].arrive();
-    }
-  }
-
-  /// Starts to copy keys and values of the warp's part of a tile.
-  __device__ static void copy(TileBuilder<Cache, Warps> const& builder, Tile& tile) {
-    if (builder.aligned()) return copy_chunks<0>(builder, tile);
-    KeyRow<Stored> const* const rows = builder.rows();
-    int const first_key = first_key_of_part();
-    copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, first_key, tile.keys);
-    copy_elements<Shape::value_dim>(rows, &KeyRow<Stored>::value, first_key, tile.values);
-  }
-
-  /// The same from chunk `First` of the rows on, 16 bytes at a time: as many chunks as a power of
-  /// two says, of keys and values where both have them; then those that are left.
-  template <int First>
-  __device__ static void copy_chunks(TileBuilder<Cache, Warps> const& builder, Tile& tile) {
-    constexpr int of_key = Shape::head_dim / 8, of_value = Shape::value_dim / 8;
-    constexpr int of_both = std::min(of_key, of_value), of_longer = std::max(of_key, of_value);
-    constexpr int left = (First < of_both ? of_both : of_longer) - First;
-    constexpr int chunks = static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));
-    constexpr int rows_at_once = 32 / chunks, batch = std::min(chunks, 8);
-    KeyRow<Stored> const* const rows = builder.rows();
-    int const first_key = first_key_of_part();
-    int const chunk = First + static_cast<int>(threadIdx.x) % chunks;
-    int const first = static_cast<int>(threadIdx.x) % 32 / chunks;
-    std::uint32_t const keys = shared_address(tile.keys), values = shared_address(tile.values);
-#pragma unroll 1
-    for (int begin = first; begin < Record::part_keys; begin += batch * rows_at_once) {
-      KeyRow<Stored> from[batch];  // all loaded before the first copy starts
-      FASTTREE_UNROLL
-      for (int i = 0; i < batch; ++i) from[i] = rows[begin + i * rows_at_once];
-      FASTTREE_UNROLL
-      for (int i = 0; i < batch; ++i) {
-        std::uint32_t const to = chunk_at<Tile::panel>(first_key + begin + i * rows_at_once, chunk);
-        if constexpr (First < of_key) copy_16(keys + to, from[i].key + 8 * chunk);
-        if constexpr (First < of_value) copy_16(values + to, from[i].value + 8 * chunk);
-      }
-    }
-    if constexpr (First + chunks < of_longer) copy_chunks<First + chunks>(builder, tile);
-  }
-
-  /// Which key of a tile is the first of the warp's part.
-  __device__ static int first_key_of_part() {
-    return (static_cast<int>(threadIdx.x) / 32 - Warps) * Record::part_keys;
-  }
-
-  /// Copies rows of any alignment, by the threads themselves.
-  template <int Dim>
-  __device__ static void copy_elements(KeyRow<Stored> const* rows,
-                                       Stored const* KeyRow<Stored>::*part, int first_key,
-                                       Stored* to) {
-    int const lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll 1
-    for (int i = lane; i < Record::part_keys * Dim / 8; i += 32) {
-      int const row = i / (Dim / 8), chunk = i % (Dim / 8);
-      auto* const elements = reinterpret_cast<Stored*>(
-          reinterpret_cast<char*>(to) + chunk_at<Tile::panel>(first_key + row, chunk));
-      for (int d = 0; d < 8; ++d) elements[d].bits = (rows[row].*part)[8 * chunk + d].bits;
     }
   }
 

@@ -2,9 +2,12 @@
 #pragma once
 // What work costs on an H200, for plans of the sm80 backend and for predictions where no GPU is:
 // fitted to times of plans of MinimalTraffic and NoSharing on the FastTree paper's trees and on
-// batches of real servers, of blocks of eight warps. How well they predict is in the README. One
-// block of four warps to a multiprocessor was seen to read as fast, and to multiply at two thirds
-// of the rate; to that nothing was fitted.
+// batches of real servers, of blocks of eight warps. What opens and closes an item hides behind
+// memory but for the first and the last of a block, and is priced in the launch; constants that
+// bench/calibrate.cpp fits to plans of all kinds predict those better, and choose worse ones
+// (h200_versions.json). How well these predict is in the README. One block of four warps to a
+// multiprocessor was seen to read as fast, and to multiply at two thirds of the rate; to that
+// nothing was fitted.
 
 #include <fasttree/backend/cuda/sm80/block.hpp>
 #include <fasttree/plan/machine_costs.hpp>
@@ -12,15 +15,16 @@
 namespace fasttree::cuda::sm80 {
 
 /// Of blocks of eight multiplying warps, one to a multiprocessor.
-inline constexpr MachineCosts h200_costs_of_eight_warps{.launch = 7.6,
-                                                        .item = 2.5,
+inline constexpr MachineCosts h200_costs_of_eight_warps{.launch = 9.6,
+                                                        .item = 0.5,
+                                                        .partial = 2,
                                                         .memory = 4.42e6 / 132,
                                                         .cache = 5.4e6 / 132,
                                                         .results = 1.54e6 / 132,
                                                         .wide = 500e6 / 132,
                                                         .narrow = 900e6 / 132,
                                                         .in_turn = 0.15,
-                                                        .merge = 0.1 / 16,
+                                                        .merge = 0.006,
                                                         .alone = 1.16};
 
 /// Blocks that run at once on 132 multiprocessors.

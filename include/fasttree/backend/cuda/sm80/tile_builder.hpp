@@ -4,9 +4,9 @@
 // while others multiply, so that nobody waits for the plan or for a page table. All of them go
 // through the same tiles, and each writes 32 keys of every tile. Tasks are (work item, KV head)
 // pairs from the workspace's queue, in the plan's order. The ranges of a task are sorted into a
-// table (key_table.hpp); in the order of the table their keys stand side by side in tiles: first
-// those that rows of several warps see, then those of one warp each, 16 of every warp in a tile, so
-// that leaves of different warps are multiplied at the same time.
+// table (key_table.hpp); in its order their keys stand side by side in tiles: those that rows of
+// several warps see in turn with those of one warp each, 16 of every warp in a tile, so that leaves
+// of different warps are multiplied at the same time.
 
 #include <cstdint>
 
@@ -223,8 +223,10 @@ class TileBuilder {
   }
 
   /// Threads 16 and up keep count of the stream of several warps' rows, which has that number here,
-  /// those below of the streams of one warp's.
+  /// those below of the streams of one warp's. The former is first, so that the tiles of a task are
+  /// the same whatever its block had before.
   __device__ void begin_streams() {
+    turn_of_several_ = true;
     stream_ = lane_ < several ? lane_ & (task_.row_warps - 1) : several;
     int const of_table = stream_ == several ? Table::several : Table::of_warp(stream_);
     next_ = table_.begin(of_table);
@@ -240,7 +242,8 @@ class TileBuilder {
     if (having == 0) return false;
     unsigned const of_one = having & ((1u << several) - 1);
     bool const is_last = __popc(of_one) << row_shift_ == several;  // need not leave room for others
-    bool const of_several = having != of_one && (of_one == 0 || only_ != several);
+    bool const of_several = having != of_one && (of_one == 0 || turn_of_several_);
+    turn_of_several_ = !of_several;
     only_ = of_several ? several : __ffs(of_one) - 1;
     side_by_side_ = of_several || is_last ? 0 : row_shift_;
     some_key_ = __shfl_sync(all, next_, only_);
@@ -266,8 +269,9 @@ class TileBuilder {
   int next_ = 0, end_ = 0;  ///< its keys that are still to be gathered
   int side_by_side_ = 0;    ///< two to the power of it: streams of one warp in the tile
   int only_ = 0;            ///< the stream of the tile where there is one, else the first
-  int together_ = 0;        ///< keys of several warps' rows in the tile
-  int some_key_ = 0;        ///< one of those of the tile
+  bool turn_of_several_ = true;
+  int together_ = 0;                           ///< keys of several warps' rows in the tile
+  int some_key_ = 0;                           ///< one of those of the tile
   int near_of_several_ = 0, near_of_one_ = 0;  ///< ranges of the last keys found in such streams
   typename Table::Key found_{};                ///< of this thread in the tile
   bool exists_ = false;                        ///< else another's stands in its place
