@@ -181,25 +181,10 @@ TEST_CASE("results that lie elsewhere: a rank's heads, and all of it on rank 0")
 
 TEST_CASE("fixed shards: the bits of one rank, by every algorithm that is let pass") {
   using Shape = AttentionShape<float, 16>;
-  using P = Problem<Shape>;
   MpiCommunicator communicator(MPI_COMM_WORLD, long_deadline);
-  P const problem(level_forest({1, 12}, {200, 9}), Shape{.query_heads = 8, .kv_heads = 2});
-  InterleavedShards const policy{4};
-  auto const held = caches_of_shards(problem, policy, 8);
-  auto const attended = [&](auto& by, ReductionAlgorithm algorithm) {
-    Arrays<float, LogBase::e, P> const array(problem);
-    attend_in_shards(by, problem, policy, held, array, algorithm, 2);
-    return array.read();
-  };
-  SelfCommunicator self;
-  auto const alone = attended(self, ReductionAlgorithm::one_shot);
-  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
-    CAPTURE(name(algorithm));
-    if (merges_by_tree(algorithm, communicator.topology()))
-      CHECK(same_bits(attended(communicator, algorithm), alone));
-    else
-      CHECK_THROWS_AS(attended(communicator, algorithm), Error);
-  }
+  has_the_bits_of_one_rank(
+      Problem<Shape>(level_forest({1, 12}, {200, 9}), Shape{.query_heads = 8, .kv_heads = 2}),
+      communicator);
 }
 
 TEST_CASE("the cheapest algorithm is the same on all ranks") {

@@ -220,25 +220,10 @@ TEST_CASE("partial results sent in 16 bits, and the same bits by stores and by m
 
 TEST_CASE("fixed shards: the bits of one rank, by every algorithm that is let pass") {
   using Shape = AttentionShape<fasttree::half, 128>;
-  using P = Problem<Shape>;
   auto communicator = nccl_communicator();
-  P const problem(level_forest({1, 12}, {200, 9}), Shape{.query_heads = 8, .kv_heads = 2});
-  InterleavedShards const policy{4};
-  auto const held = caches_of_shards(problem, policy, 8);
-  auto const attended = [&](auto& by, ReductionAlgorithm algorithm) {
-    Arrays<float, LogBase::e, P> const array(problem);
-    attend_in_shards(by, problem, policy, held, array, algorithm, 2);
-    return array.read();
-  };
-  SelfCommunicator self;
-  auto const alone = attended(self, ReductionAlgorithm::one_shot);
-  for (ReductionAlgorithm const algorithm : all_reduction_algorithms) {
-    CAPTURE(name(algorithm));
-    if (merges_by_tree(algorithm, communicator.topology()))
-      CHECK(same_bits(attended(communicator, algorithm), alone));
-    else
-      CHECK_THROWS_AS(attended(communicator, algorithm), Error);
-  }
+  has_the_bits_of_one_rank(
+      Problem<Shape>(level_forest({1, 12}, {200, 9}), Shape{.query_heads = 8, .kv_heads = 2}),
+      communicator);
 }
 
 TEST_CASE("a graph of every algorithm, replayed with other queries") {

@@ -401,6 +401,13 @@ TEST_CASE("what is refused, and what ranks disagree about") {
                                                    Payload(1 + communicator.rank())});
                                  }),
                   Error);
+  CHECK_THROWS_AS(run_in_process(Space{}, 2, long_deadline,
+                                 [](InProcessCommunicator& communicator) {
+                                   plan_reduction(Space{}, communicator, 4, heads,
+                                                  7 + communicator.rank(),  // in as many words
+                                                  {ReductionAlgorithm::tree, Payload::bf16});
+                                 }),
+                  Error);
   CHECK_THROWS_AS(run_in_process(Space{}, 3, long_deadline,
                                  [](InProcessCommunicator& communicator) {
                                    auto planned =

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include <fasttree/comm/reduction_schedule.hpp>
 #include <fasttree/core/element.hpp>
@@ -142,12 +143,9 @@ class PackedRows {
     unpacked_ = Kokkos::View<float*, Space>(
         view_alloc(space, WithoutInitializing, "fasttree::reduce_shards::unpacked"),
         slots * slot_floats_);
-    slots_ = Kokkos::View<SlotRows*, Space>(
-        view_alloc(space, WithoutInitializing, "fasttree::reduce_shards::unpacked_slots"), slots);
-    auto const mirror = Kokkos::create_mirror_view(slots_);
-    for (int i = 0; i < slots; ++i) mirror(i).data = slot(i);
-    Kokkos::deep_copy(space, slots_, mirror);
-    space.fence();
+    std::vector<SlotRows> rows_of_slots;
+    for (int i = 0; i < slots; ++i) rows_of_slots.push_back({slot(i)});
+    slots_ = uploaded(space, "fasttree::reduce_shards::unpacked_slots", rows_of_slots);
   }
 
   bool are_used() const { return payload_ != Payload::fp32; }

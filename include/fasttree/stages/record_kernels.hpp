@@ -4,8 +4,11 @@
 // output, then a natural log-sum-exp; each is the work of one thread of a team, whose vector lanes
 // share its floats.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <fasttree/backend/select.hpp>
 #include <fasttree/comm/messages.hpp>
@@ -13,6 +16,19 @@
 #include <fasttree/core/log_sum_exp.hpp>
 
 namespace fasttree::detail {
+
+/// `items`, where kernels read them.
+template <class T, class Space>
+Kokkos::View<T*, Space> uploaded(Space const& space, char const* label,
+                                 std::vector<T> const& items) {
+  Kokkos::View<T*, Space> const to(
+      Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)), items.size());
+  auto const mirror = Kokkos::create_mirror_view(to);
+  std::copy(items.begin(), items.end(), mirror.data());
+  Kokkos::deep_copy(space, to, mirror);
+  space.fence();
+  return to;
+}
 
 /// Lanes for a row: a warp's.
 template <class Space>

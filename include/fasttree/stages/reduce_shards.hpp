@@ -25,18 +25,6 @@ namespace fasttree {
 
 namespace detail {
 
-/// `items`, where kernels read them.
-template <class T, class Space>
-Kokkos::View<T*, Space> upload(Space const& space, char const* label, std::vector<T> const& items) {
-  Kokkos::View<T*, Space> const uploaded(
-      Kokkos::view_alloc(space, Kokkos::WithoutInitializing, std::string(label)), items.size());
-  auto const mirror = Kokkos::create_mirror_view(uploaded);
-  std::ranges::copy(items, mirror.data());
-  Kokkos::deep_copy(space, uploaded, mirror);
-  space.fence();
-  return uploaded;
-}
-
 /// The merges of all rounds, one after the other.
 inline std::vector<ScheduledMerge> merges_of(ReductionSchedule const& schedule) {
   std::vector<ScheduledMerge> merges;
@@ -46,9 +34,11 @@ inline std::vector<ScheduledMerge> merges_of(ReductionSchedule const& schedule) 
 }
 
 /// A number that is the same on all ranks that plan the same; there are fewer than 2^24 ranks in a
-/// node.
-inline std::uint64_t purpose_of(ReductionMethod const& method, int ranks_per_node, int shards) {
+/// node. The bytes of a slot tell of rows and their width, but for one output in 16 bits.
+inline std::uint64_t purpose_of(ReductionMethod const& method, int value_dim, int ranks_per_node,
+                                int shards) {
   return static_cast<std::uint64_t>(method.algorithm) +
+         (static_cast<std::uint64_t>(value_dim % 2) << 5) +
          (static_cast<std::uint64_t>(method.payload) << 6) +
          (static_cast<std::uint64_t>(ranks_per_node) << 8) +
          (static_cast<std::uint64_t>(shards) << 32);
@@ -118,8 +108,8 @@ class ShardReduction {
     detail::append_all_merges(0, count, 0, merges);
     std::vector<detail::SlotRows> rows;
     for (int shard = 0; shard < count; ++shard) rows.push_back({records(shard)});
-    shard_merges_ = detail::upload(space, "fasttree::reduce_shards::shard_merges", merges);
-    shard_rows_ = detail::upload(space, "fasttree::reduce_shards::shard_rows", rows);
+    shard_merges_ = detail::uploaded(space, "fasttree::reduce_shards::shard_merges", merges);
+    shard_rows_ = detail::uploaded(space, "fasttree::reduce_shards::shard_rows", rows);
   }
 
   /// The records of all shards of the rank, to its own.
@@ -273,8 +263,8 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   int const ranks_per_node = topology.ranks_per_node;
   reduction.schedule_ =
       make_reduction_schedule(algorithm, communicator.rank(), communicator.size(), ranks_per_node);
-  reduction.merges_ = detail::upload(space, "fasttree::reduce_shards::merges",
-                                     detail::merges_of(reduction.schedule_));
+  reduction.merges_ = detail::uploaded(space, "fasttree::reduce_shards::merges",
+                                       detail::merges_of(reduction.schedule_));
   std::int64_t const rows = std::int64_t{1} * queries * query_heads;
   auto const floats = [&](char const* label, std::int64_t count) {
     return Kokkos::View<float*, Space>(
@@ -283,7 +273,7 @@ ShardReduction<Space, Comm> plan_reduction(Space const& space, Comm& communicato
   reduction.records_ =
       floats("fasttree::reduce_shards::records", shards.own * rows * (value_dim + 1));
   reduction.plan_shards(space, shards.own);
-  std::uint64_t const purpose = detail::purpose_of(method, ranks_per_node, shards.all);
+  std::uint64_t const purpose = detail::purpose_of(method, value_dim, ranks_per_node, shards.all);
   if constexpr (PushingCommunicator<Comm, Space>)
     if (algorithm == ReductionAlgorithm::one_shot && communicator.reaches_all()) {
       int const words = ReductionSize{rows, value_dim, payload}.record_floats();
