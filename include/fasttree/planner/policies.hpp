@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -116,12 +117,12 @@ constexpr void append_path(PrefixTree const& tree, int from, int to, int bottom,
   detail::append_path(node_at, from, to, bottom, grouping);
 }
 
-/// Appends the keys of a node to those of the nodes before it in depth-first order, in the same
-/// order of requests. Joins them to those of the node above, if all its queries are the same.
+/// Appends the keys of a node to the group that was opened last, after those of nodes before it in
+/// depth-first order, in the same order of requests. Joins them to those of the node above, if all its queries are the same.
 constexpr void append_node(PathNode const& node, Grouping& grouping) {
   auto& ranges = grouping.ranges;
   int const query_end = node.query_begin + node.queries;
-  if (!ranges.empty()) {
+  if (std::ssize(ranges) > grouping.groups.back().range_begin) {
     KeyRange& before = ranges.back();
     if (before.query_begin == node.query_begin && before.query_end == query_end &&
         before.slot_begin + before.length == node.slot_begin) {

@@ -78,7 +78,7 @@ class TileBuilder {
 
   /// Goes on to the next tile.
   __device__ void pass() {
-    bool const in_tile = side_by_side_ > 0 ? stream_ != several : stream_ == only_;
+    bool const in_tile = side_by_side_ > 0 ? stream_ != several_lane : stream_ == first_stream_;
     if (in_tile) next_ = min(next_ + (tile_keys >> side_by_side_), end_);
   }
 
@@ -91,12 +91,14 @@ class TileBuilder {
   __device__ void locate() {
     int const key = 32 * warp_ + lane_;  // of the tile
     int const group = key / group_keys;
-    int const stream = side_by_side_ > 0 ? group & ((1 << side_by_side_) - 1) : only_;
+    int const stream = side_by_side_ > 0 ? group & ((1 << side_by_side_) - 1) : first_stream_;
     int const of_stream = (group >> side_by_side_) * group_keys + key % group_keys;
     int const number = __shfl_sync(all, next_, stream) + of_stream;
     int const end = __shfl_sync(all, end_, stream);
     exists_ = number < end;
-    together_ = only_ == several ? min(end - __shfl_sync(all, next_, several), tile_keys) : 0;
+    together_ = first_stream_ == several_lane
+                    ? min(end - __shfl_sync(all, next_, several_lane), tile_keys)
+                    : 0;
     // A step of wgmma multiplies what two or four warps wrote.
     is_empty_ = together_ > 0 ? warp_ / 2 * 64 >= together_ : !__any_sync(all, exists_);
     // Places without a key take that of one that is there, so that they hold numbers.
@@ -154,7 +156,7 @@ class TileBuilder {
   static constexpr int tile_rows = Block<Warps>::tile_rows;
   static constexpr int tile_keys = Block<Warps>::tile_keys;
   static constexpr int part_keys = TileRecord<Warps>::part_keys;
-  static constexpr int several = 16;  ///< no number of a warp
+  static constexpr int several_lane = 16;
   static constexpr int last_warp = Block<Warps>::build_warps - 1;
   static constexpr int build_threads = 32 * Block<Warps>::build_warps;
   static constexpr unsigned all = 0xffffffffu;
@@ -222,13 +224,13 @@ class TileBuilder {
     return row_of(range.query_begin) | row_of(range.query_end) << 8;
   }
 
-  /// Threads 16 and up keep count of the stream of several warps' rows, which has that number here,
-  /// those below of the streams of one warp's. The former is first, so that the tiles of a task are
+  /// Threads `several_lane` and up keep count of the stream of several warps' rows, which goes by that
+  /// number here, those below of the streams of one warp's. The former is first, so that the tiles of a task are
   /// the same whatever its block had before.
   __device__ void begin_streams() {
     turn_of_several_ = true;
-    stream_ = lane_ < several ? lane_ & (task_.row_warps - 1) : several;
-    int const of_table = stream_ == several ? Table::several : Table::of_warp(stream_);
+    stream_ = lane_ < several_lane ? lane_ & (task_.row_warps - 1) : several_lane;
+    int const of_table = stream_ == several_lane ? Table::several : Table::of_warp(stream_);
     next_ = table_.begin(of_table);
     end_ = table_.begin(of_table + 1);
     near_of_several_ = near_of_one_ = 0;
@@ -240,13 +242,14 @@ class TileBuilder {
   __device__ bool has_keys() {
     unsigned const having = __ballot_sync(all, next_ < end_);
     if (having == 0) return false;
-    unsigned const of_one = having & ((1u << several) - 1);
-    bool const is_last = __popc(of_one) << row_shift_ == several;  // need not leave room for others
+    unsigned const of_one = having & ((1u << several_lane) - 1);
+    bool const is_last =
+        __popc(of_one) << row_shift_ == several_lane;  // need not leave room for others
     bool const of_several = having != of_one && (of_one == 0 || turn_of_several_);
     turn_of_several_ = !of_several;
-    only_ = of_several ? several : __ffs(of_one) - 1;
+    first_stream_ = of_several ? several_lane : __ffs(of_one) - 1;
     side_by_side_ = of_several || is_last ? 0 : row_shift_;
-    some_key_ = __shfl_sync(all, next_, only_);
+    some_key_ = __shfl_sync(all, next_, first_stream_);
     return true;
   }
 
@@ -268,7 +271,7 @@ class TileBuilder {
   int stream_ = 0;          ///< that this thread keeps count of
   int next_ = 0, end_ = 0;  ///< its keys that are still to be gathered
   int side_by_side_ = 0;    ///< two to the power of it: streams of one warp in the tile
-  int only_ = 0;            ///< the stream of the tile where there is one, else the first
+  int first_stream_ = 0;    ///< of the tile: its only one, unless several are side by side
   bool turn_of_several_ = true;
   int together_ = 0;                           ///< keys of several warps' rows in the tile
   int some_key_ = 0;                           ///< one of those of the tile
