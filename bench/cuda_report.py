@@ -76,7 +76,8 @@ def context_lines(results):
     context = results.context
     worst = max(point["error"] for point in results.timed)
     return [f"{context['device']}, {context['multiprocessors']} multiprocessors, CUDA "
-            f"{context['runtime']}, Kokkos {context['kokkos']}, {context['date']}; {context['element']}, "
+            f"{context['runtime']}, Kokkos {context['kokkos']}, {context['date']}, commit "
+            f"{context['commit']}; {context['element']}, "
             f"head_dim {context['head_dim']}, one query for each request, token-major cache; a CUDA graph "
             f"of one call, L2 cleared before it by reading; medians of {context['repetitions']}, "
             f"microseconds. Each row of each result is verified against double precision: the relative "
@@ -171,7 +172,7 @@ def host_line(results):
             f"L2, as far as that holds it, it takes {warm:.2f} of the time. Planning the paper's trees of "
             f"1024 requests takes {span([point['plan_returned_us'] for point in many])} us of the host's "
             f"time, {span([point['plan_uploaded_us'] for point in many])} us until the plan is on the device. "
-            f"What `predict` says misses these times by {misses[len(misses) // 2]:.0%} in the median and by "
+            f"What `predict` said then misses these times by {misses[len(misses) // 2]:.0%} in the median and by "
             f"{misses[-1]:.0%} at worst."]
 
 
