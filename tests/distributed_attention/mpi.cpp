@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/fixed_shards.hpp"
 #include "support/mpi_ranks.hpp"
 #include "support/ranks.hpp"
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/fixed_shards.hpp"
 #include "support/mpi_ranks.hpp"
 #include "support/nccl_ranks.hpp"
 #include "support/ranks.hpp"
