@@ -77,26 +77,35 @@ class Attend {
     TileBuilder<Cache, Warps> builder(plan, queue, cache, queries, shape.kv_heads, shape.group(),
                                       memory.builder);
     int task = 0;
-    bool more = true, opens_task;
-    for (RingPlace at; more; at.advance(stages)) {
-      int const next_task = task <= stages ? task + 1 : 0;
-      more = builder.gather(memory.tasks[next_task], opens_task);
-      if (opens_task) task = next_task;
-      if (more) builder.locate();
-      memory.empty[at.index].wait(at.parity ^ 1);
-      Record& record = memory.tiles[at.index];
-      if (threadIdx.x == multiply_threads) record.task = more ? task : Record::none;
-      if (more) {
-        if (!builder.is_empty()) TileCopy<Shape, Warps>::start(builder, ring[at.index]);
-        builder.describe(record);
-        builder.pass();
-        bool const is_last = builder.ends_task();
-        if (threadIdx.x == multiply_threads) record.is_last = is_last;
-      }
+    RingPlace at;
+    auto const put = [&](int of_task) {
+      if (threadIdx.x == multiply_threads) memory.tiles[at.index].task = of_task;
       memory.full[at.index].arrive_with_copies();
       __syncwarp();
       if (threadIdx.x % 32 == 0) memory.full[at.index].arrive();
+      at.advance(stages);
+    };
+    auto const open_task = [&] {
+      task = task <= stages ? task + 1 : 0;
+      memory.empty[at.index].wait(at.parity ^ 1);
+      builder.describe_task(memory.tasks[task], [&](KeyRow<Stored> const* rows, int part) {
+        TileCopy<Shape, Warps>::start_queries(rows, part, queries.strides[2], ring[at.index]);
+      });
+      put(task);
+    };
+    while (builder.gather(open_task)) {
+      builder.locate();
+      memory.empty[at.index].wait(at.parity ^ 1);
+      Record& record = memory.tiles[at.index];
+      if (!builder.is_empty()) TileCopy<Shape, Warps>::start(builder, ring[at.index]);
+      builder.describe(record);
+      builder.pass();
+      bool const is_last = builder.ends_task();
+      if (threadIdx.x == multiply_threads) record.is_last = is_last;
+      put(task);
     }
+    memory.empty[at.index].wait(at.parity ^ 1);
+    put(Record::none);
   }
 
   // ---- the warps that multiply
@@ -111,17 +120,20 @@ class Attend {
     for (RingPlace at;;) {
       memory.full[at.index].wait(at.parity);
       Record const& record = memory.tiles[at.index];
-      int const together = record.together;
-      bool is_last = record.is_last;
+      std::uint32_t const keys = shared_address(ring[at.index].keys);
       if (task == unopened) {
         task = record.task;
         if (task == Record::none) break;
         row = first_row(memory.tasks[task].task);
         row_warps = memory.tasks[task].task.row_warps;
-        open_task(memory.tasks[task], row, rows);
+        rows.open(keys, row, shape.softmax_scale < 0.f);
+        release(memory, at.index);
+        at.advance(stages);
+        continue;
       }
+      int const together = record.together;
+      bool is_last = record.is_last;
       if (record.task == task) {
-        std::uint32_t const keys = shared_address(ring[at.index].keys);
         std::uint32_t const values = shared_address(ring[at.index].values);
         int const* const visible = memory.tasks[task].visible;
         if (sm90::has_wgmma() && together > 0 && row_warps >= 4) {
@@ -151,75 +163,17 @@ class Attend {
     finish();
   }
 
-  /// Says that the warp is done; the last of all empties the queue for the next call.
+  /// Says that the block is done; the last of all empties the queue for the next call.
   __device__ void finish() const {
-    if (threadIdx.x % 32 != 0) return;
-    if (atomicAdd(&queue->finished, 1) == static_cast<int>(gridDim.x) * Warps - 1)
-      *queue = WorkQueue{};
+    barrier<1, multiply_threads>();
+    if (threadIdx.x != 0) return;
+    if (atomicAdd(&queue->finished, 1) == static_cast<int>(gridDim.x) - 1) *queue = WorkQueue{};
   }
 
   /// Says that this warp does not need a place of the ring any more.
   __device__ static void release(Memory& memory, int place) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) memory.empty[place].arrive();
-  }
-
-  /// Loads the queries of the warp's rows, which begin at `first_row` of the task.
-  __device__ void open_task(TaskRecord<Warps> const& record, int first_row,
-                            QueryRows<Shape, Warps>& rows) const {
-    rows.clear();
-    int const thread = static_cast<int>(threadIdx.x) % 32;
-    std::int64_t const stride = queries.strides[2];
-    Stored const* from[2];
-    FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x) {
-      int const row = min(first_row + thread / 4 + 8 * x, record.task.rows - 1);
-      from[x] = &queries(record.queries[row], record.task.head_of(row, shape.group()), 0);
-    }
-    std::uintptr_t const addresses =
-        reinterpret_cast<std::uintptr_t>(from[0]) | reinterpret_cast<std::uintptr_t>(from[1]);
-    if (__all_sync(all, stride == 1 && addresses % 16 == 0)) {
-      load_chunks(from, rows);
-    } else {
-      load_elements(from, stride, rows);
-    }
-    if (shape.softmax_scale < 0.f) {
-      FASTTREE_UNROLL
-      for (auto& block : rows.query) FASTTREE_UNROLL
-      for (std::uint32_t& pair : block) pair ^= 0x80008000u;
-    }
-  }
-
-  /// Loads two query rows, 16 bytes at a time.
-  __device__ static void load_chunks(Stored const* const (&from)[2],
-                                     QueryRows<Shape, Warps>& rows) {
-    constexpr int loads = Shape::head_dim / 32;  // of a row, by each of its four threads
-    int const thread = static_cast<int>(threadIdx.x) % 4;
-    uint4 chunk[2][loads];
-    FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x) FASTTREE_UNROLL
-    for (int i = 0; i < loads; ++i)
-      chunk[x][i] = __ldg(reinterpret_cast<uint4 const*>(from[x]) + 4 * i + thread);
-    FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x) FASTTREE_UNROLL
-    for (int i = 0; i < loads; ++i) {
-      std::uint32_t pairs[4] = {chunk[x][i].x, chunk[x][i].y, chunk[x][i].z, chunk[x][i].w};
-      transpose(pairs);  // from those of a chunk to the same one of four chunks
-      FASTTREE_UNROLL
-      for (int c = 0; c < 4; ++c) rows.query[2 * i + c / 2][x + c % 2 * 2] = pairs[c];
-    }
-  }
-
-  /// The same of any stride and alignment.
-  __device__ static void load_elements(Stored const* const (&from)[2], std::int64_t stride,
-                                       QueryRows<Shape, Warps>& rows) {
-    int const thread = static_cast<int>(threadIdx.x) % 4;
-    FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x) FASTTREE_UNROLL
-    for (int c = 0; c < Shape::head_dim / 8; ++c) {
-      std::uint16_t const* const bits = &from[x][(8 * c + 2 * thread) * stride].bits;
-      rows.query[c / 2][x + c % 2 * 2] = bits[0] | static_cast<std::uint32_t>(bits[stride]) << 16;
-    }
   }
 
   /// Which rows of a task the warp has.
@@ -231,15 +185,16 @@ class Attend {
                              QueryRows<Shape, Warps>& rows) const {
     rows.finish_sums();
     if (record.task.row_warps < Warps) merge_warps(memory, record.task, rows);
-    if (static_cast<int>(threadIdx.x) / 32 < record.task.row_warps) write_rows(record, rows);
+    if (static_cast<int>(threadIdx.x) / 32 < record.task.row_warps)
+      write_rows(memory, record, rows);
   }
 
   /// Writes the rows of the warp.
-  __device__ void write_rows(TaskRecord<Warps> const& record,
+  __device__ void write_rows(Memory& memory, TaskRecord<Warps> const& record,
                              QueryRows<Shape, Warps> const& rows) const {
     Task const& task = record.task;
     int const row = first_row(task);
-    unsigned not_finite = result_rows.write(shape, record, row, rows);
+    unsigned not_finite = result_rows.write(shape, record, row, rows, memory.stage_of_warp());
     __syncwarp();
     for (; not_finite != 0; not_finite &= not_finite - 1)
       compute_again(record, row + __ffs(not_finite) - 1);
@@ -250,8 +205,8 @@ class Attend {
   /// Computes and writes a row again, apart from the others.
   __device__ void compute_again(TaskRecord<Warps> const& record, int row) const {
     Task const& task = record.task;
-    auto const [query, head] =
-        typename ResultRows<Warps, Shape, Output, Base>::RowOf(shape, task, row);
+    auto const [of_item, head] = task.row(row);
+    int const query = task.item.query_begin + of_item;
     SingleRow<Shape, Cache> single(&queries(record.queries[row], head, 0), queries.strides[2],
                                    log2_scale(), record.visible[row]);
     for (int i = task.item.range_begin; i < task.item.range_end; ++i) {
@@ -315,12 +270,12 @@ class Attend {
         int const pairs = min(half - from, Memory::senders);
         if (sender >= 0 && sender < pairs)
           exchange(
-              memory.outputs[sender], [](float2& to, float a, float b) { to = make_float2(a, b); },
-              row_count, rows);
+              memory.outputs_of(sender),
+              [](float2& to, float a, float b) { to = make_float2(a, b); }, row_count, rows);
         barrier<1, multiply_threads>();
         if (receiver >= 0 && receiver < pairs)
           exchange(
-              memory.outputs[receiver],
+              memory.outputs_of(receiver),
               [](float2 const& other, float& a, float& b) { a += other.x, b += other.y; },
               row_count, rows);
         barrier<1, multiply_threads>();

@@ -48,14 +48,19 @@ class KeyTable {
     int const lane = static_cast<int>(threadIdx.x) % 32;
     end = min(end, begin + capacity);
     auto const range_at = [&](int at) { return at < end ? ranges[at] : KeyRange{}; };
+    KeyRange range;
+    int rows, stream;
+    auto const look_at = [&](int from) {
+      range = range_at(from + lane);
+      rows = rows_of(range);
+      stream = stream_of(range, rows);
+    };
+    // How many there are of each stream: from the last on, so that the first are at hand then.
     int of_several = 0;
     std::uint64_t of_warps = 0;  // a byte for each
-    KeyRange next_range = range_at(begin + lane);
 #pragma unroll 1
-    for (int from = begin; from < end; from += 32) {
-      KeyRange const range = next_range;
-      next_range = range_at(from + 32 + lane);
-      int const stream = stream_of(range, rows_of(range));
+    for (int from = begin + (end - 1 - begin) / 32 * 32; from >= begin; from -= 32) {
+      look_at(from);
       of_several += __popc(__ballot_sync(all, stream == several));
       of_warps += count_of_warps(stream);
     }
@@ -67,14 +72,14 @@ class KeyTable {
     if (lane == 0) memory_.count = count, memory_.firsts = next;
 #pragma unroll 1
     for (int from = begin; from < end; from += 32) {
-      KeyRange const range = range_at(from + lane);
-      int const rows = rows_of(range), stream = stream_of(range, rows);
+      if (from > begin) look_at(from);
       unsigned const before = __match_any_sync(all, stream) & ((1u << lane) - 1);
       if (stream != none) {
         int const to = __popc(before) + (stream == several ? next_several : of_byte(next, stream));
         memory_.ranges[to] = {range.slot_begin, range.position, rows};
         memory_.begins[to] = range.length;
       }
+      if (from + 32 >= end) break;
       next_several += __popc(__ballot_sync(all, stream == several));
       next += count_of_warps(stream);
     }

@@ -88,20 +88,4 @@ __device__ __forceinline__ void load_transposed(std::uint32_t (&matrices)[4], st
                : "memory");
 }
 
-/// Exchanges words among the four threads of a row: the c-th of thread t becomes the t-th of thread
-/// c. Called by all threads of a warp.
-__device__ __forceinline__ void transpose(std::uint32_t (&words)[4]) {
-#pragma unroll
-  for (int distance = 1; distance <= 2; distance *= 2) {
-    bool const upper = (threadIdx.x & distance) != 0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      std::uint32_t& low = words[i * (3 - distance)];
-      std::uint32_t& high = words[i * (3 - distance) + distance];
-      std::uint32_t const other = __shfl_xor_sync(0xffffffffu, upper ? low : high, distance);
-      (upper ? low : high) = other;
-    }
-  }
-}
-
 }  // namespace fasttree::cuda::sm80

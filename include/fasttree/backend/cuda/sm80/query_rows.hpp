@@ -34,7 +34,16 @@ class QueryRows {
   float scale;               ///< positive: of products of queries and keys, to logits in base 2
   float maximum[2], sum[2];  ///< of products; of the weights of keys that this thread has had
 
-  __device__ void clear() {
+  /// Begins with queries that lie as keys of a tile do, these rows from `first_row` on.
+  __device__ void open(std::uint32_t queries, int first_row, bool negated) {
+    std::uint32_t const at = queries + chunk_at<panel>(first_row + lane() % 16, lane() / 16);
+    FASTTREE_UNROLL
+    for (int k = 0; k < head_dim / 16; ++k) load_matrices(query[k], chunks_on<panel>(at, 2 * k));
+    if (negated) {
+      FASTTREE_UNROLL
+      for (auto& block : query) FASTTREE_UNROLL
+      for (std::uint32_t& pair : block) pair ^= 0x80008000u;
+    }
     FASTTREE_UNROLL
     for (auto& block : output) FASTTREE_UNROLL
     for (float& x : block) x = 0.f;
@@ -108,13 +117,11 @@ class QueryRows {
 
   /// Whether this thread's outputs of a row are all finite.
   __device__ bool is_finite(int x) const {
-    float differences = 0.f;  // nan minus nan and inf minus inf are not 0
+    float zeros[2] = {};  // nan times 0 and inf times 0 are not 0
     FASTTREE_UNROLL
-    for (int i = 0; i < value_dim / 8; ++i) {
-      float const a = output[i][2 * x], b = output[i][2 * x + 1];
-      differences += (a - a) + (b - b);
-    }
-    return differences == 0.f;
+    for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
+    for (int e = 0; e < 2; ++e) zeros[e] = fmaf(output[i][2 * x + e], 0.f, zeros[e]);
+    return zeros[0] + zeros[1] == 0.f;
   }
 
   __device__ void scale_outputs(float const (&factor)[2]) {

@@ -9,6 +9,7 @@
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/cuda/sm80/query_rows.hpp>
 #include <fasttree/backend/cuda/sm80/row_values.hpp>
+#include <fasttree/backend/cuda/sm80/staged_rows.hpp>
 
 namespace fasttree::cuda::sm80 {
 
@@ -19,20 +20,11 @@ struct ResultRows {
   Results<Output, Base> results;
   PartialArrays partials;
 
-  /// The query of a row of a task, in the plan's order, and its head.
-  struct RowOf {
-    int query, head;
-
-    __device__ RowOf(Shape const& shape, Task const& task, int row)
-        : query(task.item.query_begin + task.query_of(row, shape.group())),
-          head(task.head_of(row, shape.group())) {}
-  };
-
   /// Writes the rows of a warp, from row `first_row` of the task on. Returns a bit for each row of
   /// the 16 whose output is not finite, or whose logits are so large that rounding spoils its
   /// weights.
   __device__ unsigned write(Shape const& shape, TaskRecord<Warps> const& record, int first_row,
-                            QueryRows<Shape, Warps> const& rows) const {
+                            QueryRows<Shape, Warps> const& rows, std::uint32_t stage) const {
     int const thread = static_cast<int>(threadIdx.x) % 32;
     unsigned not_finite = 0;
     FASTTREE_UNROLL
@@ -45,7 +37,7 @@ struct ResultRows {
       if (exists && (is_rough || !rows.is_finite(x))) not_finite |= 1u << (thread / 4 + 8 * x);
       write_row(shape, record, min(row, record.task.rows - 1), log_sum_exp_of(largest, rows.sum[x]),
                 exists && thread % 4 == 0, [&](auto* to, std::int64_t stride) {
-                  write_elements(to, stride, exists, rows, x, factor);
+                  write_elements(to, stride, exists, rows, x, factor, stage);
                 });
     }
     return __reduce_or_sync(all, not_finite);
@@ -57,16 +49,14 @@ struct ResultRows {
                             NaturalLogSumExp log_sum_exp, bool writes_log_sum_exp,
                             Elements const& elements) const {
     Task const& task = record.task;
-    auto const [query, head] = RowOf(shape, task, row);
+    auto const [query, head] = task.row(row);
     if (task.item.partial_begin == WorkItem::direct) {
       int const to = record.queries[row];
       elements(&results.outputs(to, head, 0), results.outputs.strides[2]);
       if (writes_log_sum_exp) results.write_log_sum_exp(to, head, log_sum_exp);
     } else {
       std::int64_t const to =
-          static_cast<std::int64_t>(task.item.partial_begin + query - task.item.query_begin) *
-              shape.query_heads +
-          head;
+          static_cast<std::int64_t>(task.item.partial_begin + query) * shape.query_heads + head;
       elements(partials.outputs + to * value_dim, 1);
       if (writes_log_sum_exp) partials.log_sum_exps[to] = log_sum_exp;
     }
@@ -74,7 +64,7 @@ struct ResultRows {
 
   __device__ static NaturalLogSumExp log_sum_exp_of(float maximum, float sum) {
     constexpr float ln2 = 0.693147180559945f;
-    return {sum == 0.f ? -detail::infinity : (maximum + log2f(sum)) * ln2};
+    return {sum == 0.f ? -detail::infinity : (maximum + __log2f(sum)) * ln2};
   }
 
   /// Counts partial results of the warp's rows that have been written.
@@ -84,8 +74,8 @@ struct ResultRows {
     __syncwarp();
     __threadfence();
     if (lane >= warp_rows || first_row + lane >= task.rows) return;
-    RowOf const row(shape, task, first_row + lane);
-    atomicAdd(arrived(shape, plan.merge_begin[row.query], row.head), 1);
+    auto const [query, head] = task.row(first_row + lane);
+    atomicAdd(arrived(shape, plan.merge_begin[task.item.query_begin + query], head), 1);
   }
 
   /// Merges partial results of all rows that have some, or no key, the warps of all blocks in turn,
@@ -168,13 +158,12 @@ struct ResultRows {
   /// Writes a row of the warp, if it exists; called by all threads.
   template <class T>
   __device__ static void write_elements(T* to, std::int64_t stride, bool exists,
-                                        QueryRows<Shape, Warps> const& rows, int x, float factor) {
+                                        QueryRows<Shape, Warps> const& rows, int x, float factor,
+                                        std::uint32_t stage) {
     int const thread = static_cast<int>(threadIdx.x) % 4;
     auto const element = [&](int i, int e) { return rows.output[i][2 * x + e] * factor; };
     if (__all_sync(all, stride == 1 && reinterpret_cast<std::uintptr_t>(to) % 16 == 0)) {
-      FASTTREE_UNROLL
-      for (int i = 0; i < value_dim / 8; i += 4)
-        store_chunk(to + 8 * (i + thread), exists, [&](int c, int e) { return element(i + c, e); });
+      store_row(to, exists, element, stage);
     } else if (exists) {
       FASTTREE_UNROLL
       for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
@@ -182,30 +171,29 @@ struct ResultRows {
     }
   }
 
-  /// Writes eight columns of a row, of which each of its four threads has two, as of three others:
-  /// `element(c, 0)` and `element(c, 1)` of the c-th.
+  /// Writes a row from a multiple of 16 bytes on. Of every eight columns each of its four threads has
+  /// two, of the i-th `element(i, 0)` and `element(i, 1)`.
   template <class Element>
-  __device__ static void store_chunk(float* to, bool exists, Element const& element) {
-    std::uint32_t words[2][4];
-    FASTTREE_UNROLL
-    for (int e = 0; e < 2; ++e) {
-      FASTTREE_UNROLL
-      for (int c = 0; c < 4; ++c) words[e][c] = __float_as_uint(element(c, e));
-      transpose(words[e]);
-    }
+  __device__ static void store_row(float* to, bool exists, Element const& element, std::uint32_t) {
     if (!exists) return;
+    to += threadIdx.x % 4 * 2;
     FASTTREE_UNROLL
-    for (int half = 0; half < 2; ++half)
-      reinterpret_cast<uint4*>(to)[half] = make_uint4(
-          words[0][2 * half], words[1][2 * half], words[0][2 * half + 1], words[1][2 * half + 1]);
+    for (int i = 0; i < value_dim / 8; ++i)
+      *reinterpret_cast<float2*>(to + 8 * i) = make_float2(element(i, 0), element(i, 1));
   }
   template <class T, class Element>
-  __device__ static void store_chunk(T* to, bool exists, Element const& element) {
-    std::uint32_t words[4];
+  __device__ static void store_row(T* to, bool exists, Element const& element,
+                                   std::uint32_t stage) {
+    StagedRows<value_dim> const staged(stage);
     FASTTREE_UNROLL
-    for (int c = 0; c < 4; ++c) words[c] = pack<operand<T>>(element(c, 0), element(c, 1));
-    transpose(words);
-    if (exists) *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+    for (int i = 0; i < staged.chunks; ++i)
+      staged.put_pair(i, pack<operand<T>>(element(i, 0), element(i, 1)));
+    __syncwarp();
+    auto* const chunks = reinterpret_cast<uint4*>(to) + threadIdx.x % 4;
+    FASTTREE_UNROLL
+    for (int i = 0; i < staged.chunks_of_thread; ++i)
+      if (exists) chunks[4 * i] = staged.get_chunk(i);
+    __syncwarp();
   }
 };
 

@@ -46,34 +46,52 @@ class TileBuilder {
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32 - Warps),
         kv_heads_(kv_heads),
-        group_(group),
         row_blocks_(group > tile_rows ? (group + tile_rows - 1) / tile_rows : 1),
         tasks_(plan.counts->items * kv_heads * row_blocks_),
         narrow_queries_(plan.counts->narrow_queries),
-        table_(memory.table) {}
+        table_(memory.table) {
+    task_.group = group;
+  }
 
-  /// Chooses the next keys of the block, up to a tile; false where it has no more. `next_record` is
-  /// where to describe their task if it is a new one: then true in `opens_task`.
-  __device__ bool gather(TaskRecord<Warps>& next_record, bool& opens_task) {
-    opens_task = false;
+  /// Chooses the next keys of the block, up to a tile; false where it has no more. Calls
+  /// `open_task` where they are those of a new task.
+  template <class OpenTask>
+  __device__ bool gather(OpenTask const& open_task) {
     while (!has_keys()) {
       synchronize();  // nobody needs the table any more
       if (range_ >= task_.item.range_end) {
         if (!take_task()) return false;
-        opens_task = true;
+        open_task();
       }
-      if (warp_ == last_warp) {
-        fill_table();
-      } else if (opens_task) {
-        describe_task(next_record);
-      }
+      if (warp_ == last_warp) fill_table();
       synchronize();
       table_.read_bounds();
-      if (opens_task) read_least_visible();
+      read_least_visible();
       range_ += Table::capacity;
       begin_streams();
     }
     return true;
+  }
+
+  /// Describes the new task, and calls copy_queries(rows, part) for every 32 of its rows. Rows past
+  /// its last are copies of it. By all warps but the last, which fills the table meanwhile.
+  template <class CopyQueries>
+  __device__ void describe_task(TaskRecord<Warps>& record, CopyQueries const& copy_queries) {
+    if (warp_ == last_warp) return;
+    if (warp_ == 0 && lane_ == 0) record.task = task_;
+#pragma unroll 1
+    for (int part = warp_; 32 * part < task_.row_warps * warp_rows; part += last_warp) {
+      int const row = 32 * part + lane_;
+      auto const [of_item, head] = task_.row(min(row, task_.rows - 1));
+      int const query = task_.item.query_begin + of_item;
+      record.visible[row] = plan_.visible_keys[query];
+      record.queries[row] = plan_.query_order[query];
+      memory_.rows[row].key = &queries_(record.queries[row], head, 0);
+      int const least = __reduce_min_sync(all, record.visible[row]);
+      if (lane_ == 0) memory_.least_visible[part] = least;
+      __syncwarp();
+      copy_queries(memory_.rows + 32 * part, part);
+    }
   }
 
   /// Goes on to the next tile.
@@ -170,36 +188,21 @@ class TileBuilder {
     synchronize();
     int const number = memory_.number;
     if (number >= tasks_) return false;
-    int const of_head = number / kv_heads_;
-    task_.kv_head = number % kv_heads_;
-    task_.item = plan_.items[of_head / row_blocks_];
-    task_.first_row = of_head % row_blocks_ * tile_rows;
+    unsigned const heads = static_cast<unsigned>(kv_heads_);
+    int of_head = static_cast<int>(static_cast<unsigned>(number) / heads);
+    task_.kv_head = number - of_head * kv_heads_;
+    task_.first_row = 0;
+    if (row_blocks_ > 1) {
+      task_.first_row = of_head % row_blocks_ * tile_rows;
+      of_head /= row_blocks_;
+    }
+    task_.item = plan_.items[of_head];
     int const queries = task_.item.query_end - task_.item.query_begin;
-    task_.rows = min(queries * group_ - task_.first_row, tile_rows);
+    task_.rows = min(queries * task_.group - task_.first_row, tile_rows);
     row_shift_ = queries <= narrow_queries_ ? 0 : task_.rows <= 32 ? 1 : task_.rows <= 64 ? 2 : 3;
     task_.row_warps = 1 << row_shift_;
     range_ = task_.item.range_begin;
     return true;
-  }
-
-  /// Where the queries of the task are. Rows past its last are copies of it. By all warps but the
-  /// last, which fills the table meanwhile.
-  __device__ void describe_task(TaskRecord<Warps>& record) {
-    if (warp_ == 0 && lane_ == 0) record.task = task_;
-#pragma unroll 1
-    for (int part = warp_; 32 * part < task_.row_warps * warp_rows; part += last_warp) {
-      int const row = 32 * part + lane_, known = min(row, task_.rows - 1);
-      int const query = task_.item.query_begin + task_.query_of(known, group_);
-      record.visible[row] = plan_.visible_keys[query];
-      record.queries[row] = plan_.query_order[query];
-      Stored const* const elements =
-          &queries_(record.queries[row], task_.head_of(known, group_), 0);
-#pragma unroll 1
-      for (std::int64_t d = 0; d < queries_.extents[2]; d += 64)
-        prefetch_to_l2(elements + d * queries_.strides[2]);
-      int const least = __reduce_min_sync(all, record.visible[row]);
-      if (lane_ == 0) memory_.least_visible[part] = least;
-    }
   }
 
   __device__ void read_least_visible() {
@@ -219,7 +222,8 @@ class TileBuilder {
   /// The rows of the task for a range: the first, and 256 times the one behind the last.
   __device__ int rows_of(KeyRange const& range) const {
     auto const row_of = [&](int query) {
-      return min(max((query - task_.item.query_begin) * group_ - task_.first_row, 0), task_.rows);
+      return min(max((query - task_.item.query_begin) * task_.group - task_.first_row, 0),
+                 task_.rows);
     };
     return row_of(range.query_begin) | row_of(range.query_end) << 8;
   }
@@ -228,25 +232,28 @@ class TileBuilder {
   /// number here, those below of the streams of one warp's. The former is first, so that the tiles of a task are
   /// the same whatever its block had before.
   __device__ void begin_streams() {
-    turn_of_several_ = true;
     stream_ = lane_ < several_lane ? lane_ & (task_.row_warps - 1) : several_lane;
     int const of_table = stream_ == several_lane ? Table::several : Table::of_warp(stream_);
     next_ = table_.begin(of_table);
     end_ = table_.begin(of_table + 1);
     near_of_several_ = near_of_one_ = 0;
+    int const of_several = __shfl_sync(all, end_ - next_, several_lane);
+    int const of_one = __reduce_add_sync(all, lane_ < task_.row_warps ? end_ - next_ : 0);
+    in_a_row_ = of_one / 2 >= of_several ? 2 : 1;
+    before_several_ = 0;
   }
 
   /// Whether keys of the table are left; chooses those that fill the next tile: of several warps'
-  /// rows and of one warp's in turn, so that shared keys are multiplied while the others, which
-  /// nobody has read yet, come from memory.
+  /// rows and of one warp's in turn, of the latter two at a time where they are twice as many, so
+  /// that shared keys are multiplied while the others, which nobody has read yet, come from memory.
   __device__ bool has_keys() {
     unsigned const having = __ballot_sync(all, next_ < end_);
     if (having == 0) return false;
     unsigned const of_one = having & ((1u << several_lane) - 1);
     bool const is_last =
         __popc(of_one) << row_shift_ == several_lane;  // need not leave room for others
-    bool const of_several = having != of_one && (of_one == 0 || turn_of_several_);
-    turn_of_several_ = !of_several;
+    bool const of_several = having != of_one && (of_one == 0 || before_several_ == 0);
+    before_several_ = of_several ? in_a_row_ : before_several_ - 1;
     first_stream_ = of_several ? several_lane : __ffs(of_one) - 1;
     side_by_side_ = of_several || is_last ? 0 : row_shift_;
     some_key_ = __shfl_sync(all, next_, first_stream_);
@@ -262,7 +269,7 @@ class TileBuilder {
   Cache const& cache_;
   StridedArray<Stored const, 3> const& queries_;
   BuilderMemory<Stored, Warps>& memory_;
-  int lane_, warp_, kv_heads_, group_, row_blocks_, tasks_, narrow_queries_;
+  int lane_, warp_, kv_heads_, row_blocks_, tasks_, narrow_queries_;
   Task task_{};
   int row_shift_ = 0;  ///< two to the power of it: task_.row_warps
   int least_visible_ = 0;
@@ -272,9 +279,10 @@ class TileBuilder {
   int next_ = 0, end_ = 0;  ///< its keys that are still to be gathered
   int side_by_side_ = 0;    ///< two to the power of it: streams of one warp in the tile
   int first_stream_ = 0;    ///< of the tile: its only one, unless several are side by side
-  bool turn_of_several_ = true;
-  int together_ = 0;                           ///< keys of several warps' rows in the tile
-  int some_key_ = 0;                           ///< one of those of the tile
+  int in_a_row_ = 1;        ///< tiles of one warp's keys, while there are others
+  int before_several_ = 0;  ///< such tiles before it is several warps' turn
+  int together_ = 0;        ///< keys of several warps' rows in the tile
+  int some_key_ = 0;        ///< one of those of the tile
   int near_of_several_ = 0, near_of_one_ = 0;  ///< ranges of the last keys found in such streams
   typename Table::Key found_{};                ///< of this thread in the tile
   bool exists_ = false;                        ///< else another's stands in its place

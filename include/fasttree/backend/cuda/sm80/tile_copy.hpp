@@ -22,27 +22,35 @@ struct TileCopy {
   /// Starts to copy keys and values of the warp's part of a tile.
   template <class Builder>
   __device__ static void start(Builder const& builder, Tile& tile) {
-    if (builder.aligned()) return copy_chunks<0>(builder, tile);
     KeyRow<Stored> const* const rows = builder.rows();
     int const first_key = first_key_of_part();
-    copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, first_key, tile.keys);
-    copy_elements<Shape::value_dim>(rows, &KeyRow<Stored>::value, first_key, tile.values);
+    if (builder.aligned()) return copy_chunks<0, Shape::value_dim>(rows, first_key, tile);
+    copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, 1, first_key, tile.keys);
+    copy_elements<Shape::value_dim>(rows, &KeyRow<Stored>::value, 1, first_key, tile.values);
+  }
+
+  /// Starts to copy a part of a task's queries, elements `stride` apart, to where keys would be.
+  __device__ static void start_queries(KeyRow<Stored> const* rows, int part, std::int64_t stride,
+                                       Tile& tile) {
+    int const first = part * Record::part_keys;
+    auto const address = reinterpret_cast<std::uintptr_t>(rows[threadIdx.x % 32].key);
+    if (__all_sync(0xffffffffu, stride == 1 && address % 16 == 0))
+      return copy_chunks<0, 0>(rows, first, tile);
+    copy_elements<Shape::head_dim>(rows, &KeyRow<Stored>::key, stride, first, tile.keys);
   }
 
  private:
   using Record = TileRecord<Warps>;
 
-  /// The same from chunk `First` of the rows on, 16 bytes at a time: as many chunks as a power of
-  /// two says, of keys and values where both have them; then those that are left.
-  template <int First, class Builder>
-  __device__ static void copy_chunks(Builder const& builder, Tile& tile) {
-    constexpr int of_key = Shape::head_dim / 8, of_value = Shape::value_dim / 8;
+  /// Rows of keys, and of `ValueDim` values, from chunk `First` on, 16 bytes at a time: as many chunks
+  /// as a power of two says, of both where both have them; then those that are left.
+  template <int First, int ValueDim>
+  __device__ static void copy_chunks(KeyRow<Stored> const* rows, int first_key, Tile& tile) {
+    constexpr int of_key = Shape::head_dim / 8, of_value = ValueDim / 8;
     constexpr int of_both = std::min(of_key, of_value), of_longer = std::max(of_key, of_value);
     constexpr int left = (First < of_both ? of_both : of_longer) - First;
     constexpr int chunks = static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));
     constexpr int rows_at_once = 32 / chunks, batch = std::min(chunks, 8);
-    KeyRow<Stored> const* const rows = builder.rows();
-    int const first_key = first_key_of_part();
     int const chunk = First + static_cast<int>(threadIdx.x) % chunks;
     int const first = static_cast<int>(threadIdx.x) % 32 / chunks;
     std::uint32_t const keys = shared_address(tile.keys), values = shared_address(tile.values);
@@ -58,7 +66,8 @@ struct TileCopy {
         if constexpr (First < of_value) copy_16(values + to, from[i].value + 8 * chunk);
       }
     }
-    if constexpr (First + chunks < of_longer) copy_chunks<First + chunks>(builder, tile);
+    if constexpr (First + chunks < of_longer)
+      copy_chunks<First + chunks, ValueDim>(rows, first_key, tile);
   }
 
   /// Which key of a tile is the first of the warp's part.
@@ -69,15 +78,16 @@ struct TileCopy {
   /// Copies rows of any alignment, by the threads themselves.
   template <int Dim>
   __device__ static void copy_elements(KeyRow<Stored> const* rows,
-                                       Stored const* KeyRow<Stored>::*part, int first_key,
-                                       Stored* to) {
+                                       Stored const* KeyRow<Stored>::*part, std::int64_t stride,
+                                       int first_key, Stored* to) {
     int const lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 1
     for (int i = lane; i < Record::part_keys * Dim / 8; i += 32) {
       int const row = i / (Dim / 8), chunk = i % (Dim / 8);
       auto* const elements = reinterpret_cast<Stored*>(
           reinterpret_cast<char*>(to) + chunk_at<Tile::panel>(first_key + row, chunk));
-      for (int d = 0; d < 8; ++d) elements[d].bits = (rows[row].*part)[8 * chunk + d].bits;
+      for (int d = 0; d < 8; ++d)
+        elements[d].bits = (rows[row].*part)[(8 * chunk + d) * stride].bits;
     }
   }
 };

@@ -19,11 +19,16 @@ struct Task {
   int first_row;  ///< of the item's rows
   int rows;
   int row_warps;  ///< warps of different rows: 1, 2, 4 or 8
+  int group;      ///< query heads of a KV head
 
-  /// Of the item's, counted from the first of its queries: which query, and which head, a row is.
-  __device__ int query_of(int row, int group) const { return (first_row + row) / group; }
-  __device__ int head_of(int row, int group) const {
-    return kv_head * group + (first_row + row) % group;
+  /// The query of a row, counted from the first of the item's, and its head.
+  struct Row {
+    int query, head;
+  };
+  __device__ Row row(int number) const {
+    unsigned const of_item = static_cast<unsigned>(first_row + number);
+    unsigned const query = of_item / static_cast<unsigned>(group);
+    return {static_cast<int>(query), kv_head * group + static_cast<int>(of_item - query * group)};
   }
 };
 

@@ -58,15 +58,22 @@ struct SharedMemory {
   using Stored = typename Shape::element_type;
   using Tile = KeyTile<Shape, Warps>;
   static constexpr int most_stages = static_cast<int>(192 * 1024 / Blocks / sizeof(Tile));
+  static constexpr int stage_bytes = 16 * std::max(Shape::head_dim, Shape::value_dim);
   static constexpr int senders = Warps / 4;
 
-  float2 outputs[senders][warp_rows * Shape::value_dim / 2];  ///< of warps, for as many others
-  float2 sums[Warps][warp_rows];                              ///< maximum and sum of the weights
+  /// Rows of each warp on their way in or out; between barriers, outputs of some for as many others.
+  alignas(128) std::byte stage[Warps][stage_bytes];
+  float2 sums[Warps][warp_rows];  ///< maximum and sum of the weights
   TileRecord<Warps> tiles[most_stages];
   /// Of the tiles in the ring, of the one before that is closed, and of the one to come.
   TaskRecord<Warps> tasks[most_stages + 2];
   BuilderMemory<Stored, Warps> builder;
   PhaseBarrier full[most_stages], empty[most_stages];
+
+  __device__ std::uint32_t stage_of_warp() { return shared_address(stage[threadIdx.x / 32]); }
+  __device__ float2* outputs_of(int sender) {
+    return reinterpret_cast<float2*>(stage) + sender * warp_rows * Shape::value_dim / 2;
+  }
 
   /// Bytes with a ring of so many tiles.
   static constexpr std::size_t bytes(int stages) {
