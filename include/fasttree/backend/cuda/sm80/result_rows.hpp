@@ -155,44 +155,43 @@ struct ResultRows {
     __syncwarp();
   }
 
-  /// Writes a row of the warp, if it exists; called by all threads.
+  /// Writes a row of the warp, if it exists; called by all threads. Of every eight columns each of
+  /// the four threads of the row has two.
+  __device__ static void write_elements(float* to, std::int64_t stride, bool exists,
+                                        QueryRows<Shape, Warps> const& rows, int x, float factor,
+                                        std::uint32_t) {
+    if (!exists) return;
+    to += threadIdx.x % 4 * 2 * stride;
+    auto const element = [&](int i, int e) { return rows.output[i][2 * x + e] * factor; };
+    if (stride == 1 && reinterpret_cast<std::uintptr_t>(to) % sizeof(float2) == 0) {
+      FASTTREE_UNROLL
+      for (int i = 0; i < value_dim / 8; ++i)
+        *reinterpret_cast<float2*>(to + 8 * i) = make_float2(element(i, 0), element(i, 1));
+    } else {
+      FASTTREE_UNROLL
+      for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
+      for (int e = 0; e < 2; ++e) to[(8 * i + e) * stride] = element(i, e);
+    }
+  }
   template <class T>
   __device__ static void write_elements(T* to, std::int64_t stride, bool exists,
                                         QueryRows<Shape, Warps> const& rows, int x, float factor,
                                         std::uint32_t stage) {
-    int const thread = static_cast<int>(threadIdx.x) % 4;
-    auto const element = [&](int i, int e) { return rows.output[i][2 * x + e] * factor; };
-    if (__all_sync(all, stride == 1 && reinterpret_cast<std::uintptr_t>(to) % 16 == 0)) {
-      store_row(to, exists, element, stage);
-    } else if (exists) {
-      FASTTREE_UNROLL
-      for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
-      for (int e = 0; e < 2; ++e) store(to + (8 * i + 2 * thread + e) * stride, element(i, e));
-    }
-  }
-
-  /// Writes a row from a multiple of 16 bytes on. Of every eight columns each of its four threads has
-  /// two, of the i-th `element(i, 0)` and `element(i, 1)`.
-  template <class Element>
-  __device__ static void store_row(float* to, bool exists, Element const& element, std::uint32_t) {
-    if (!exists) return;
-    to += threadIdx.x % 4 * 2;
-    FASTTREE_UNROLL
-    for (int i = 0; i < value_dim / 8; ++i)
-      *reinterpret_cast<float2*>(to + 8 * i) = make_float2(element(i, 0), element(i, 1));
-  }
-  template <class T, class Element>
-  __device__ static void store_row(T* to, bool exists, Element const& element,
-                                   std::uint32_t stage) {
     StagedRows<value_dim> const staged(stage);
     FASTTREE_UNROLL
-    for (int i = 0; i < staged.chunks; ++i)
-      staged.put_pair(i, pack<operand<T>>(element(i, 0), element(i, 1)));
+    for (int i = 0; i < value_dim / 8; ++i)
+      staged.put_pair(
+          i, pack<operand<T>>(rows.output[i][2 * x] * factor, rows.output[i][2 * x + 1] * factor));
     __syncwarp();
-    auto* const chunks = reinterpret_cast<uint4*>(to) + threadIdx.x % 4;
-    FASTTREE_UNROLL
-    for (int i = 0; i < staged.chunks_of_thread; ++i)
-      if (exists) chunks[4 * i] = staged.get_chunk(i);
+    int const thread = static_cast<int>(threadIdx.x) % 4;
+    if (exists && stride == 1 && reinterpret_cast<std::uintptr_t>(to) % sizeof(uint4) == 0) {
+      FASTTREE_UNROLL
+      for (int i = thread; i < value_dim / 8; i += 4)
+        reinterpret_cast<uint4*>(to)[i] = staged.get_chunk(i);
+    } else if (exists) {
+#pragma unroll 1
+      for (int d = thread; d < value_dim; d += 4) to[d * stride].bits = staged.get_element(d);
+    }
     __syncwarp();
   }
 };

@@ -5,6 +5,7 @@
 // rotated by their row (exclusive or), so that the eight rows that ldmatrix reads at once are in
 // different banks; wgmma wants them so as well.
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -58,11 +59,10 @@ struct SharedMemory {
   using Stored = typename Shape::element_type;
   using Tile = KeyTile<Shape, Warps>;
   static constexpr int most_stages = static_cast<int>(192 * 1024 / Blocks / sizeof(Tile));
-  static constexpr int stage_bytes = 16 * std::max(Shape::head_dim, Shape::value_dim);
   static constexpr int senders = Warps / 4;
 
-  /// Rows of each warp on their way in or out; between barriers, outputs of some for as many others.
-  alignas(128) std::byte stage[Warps][stage_bytes];
+  /// Eight rows of results of each warp; between barriers, outputs of some warps for as many others.
+  alignas(16) std::byte stage[Warps][16 * Shape::value_dim];
   float2 sums[Warps][warp_rows];  ///< maximum and sum of the weights
   TileRecord<Warps> tiles[most_stages];
   /// Of the tiles in the ring, of the one before that is closed, and of the one to come.
