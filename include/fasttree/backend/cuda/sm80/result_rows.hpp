@@ -107,17 +107,20 @@ struct ResultRows {
       return static_cast<long long>(plan.merge_partials[i]) * shape.query_heads + head;
     };
     auto const log_sum_exp = [&](long long at) { return __ldcg(&partials.log_sum_exps[at].value); };
+    long long own = begin < end ? partial(min(begin + lane, end - 1)) : 0;
     wait_for_arrivals(arrived(shape, begin, head), end - begin);
-    float top = -detail::infinity;
-    for (int i = begin + lane; i < end; i += 32) top = fmaxf(top, log_sum_exp(partial(i)));
+    float own_log = begin + lane < end ? log_sum_exp(own) : -detail::infinity;
+    float top = own_log;
+    for (int i = begin + lane + 32; i < end; i += 32) top = fmaxf(top, log_sum_exp(partial(i)));
     for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(all, top, step));
     float sum = 0.f;
     RowValues<value_dim> output;
 #pragma unroll 1
     for (int from = begin; from < end; from += 32) {  // each thread weighs one of the next
-      int const i = from + lane;
-      long long const own = partial(min(i, end - 1));
-      float const own_log = i < end ? log_sum_exp(own) : -detail::infinity;
+      if (from > begin) {
+        own = partial(min(from + lane, end - 1));
+        own_log = from + lane < end ? log_sum_exp(own) : -detail::infinity;
+      }
       float const own_weight = own_log == -detail::infinity ? 0.f : __expf(own_log - top);
       constexpr int batch = 8;  // partial results that are loaded before the first is added
 #pragma unroll 1
