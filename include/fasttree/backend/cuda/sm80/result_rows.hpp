@@ -103,14 +103,14 @@ struct ResultRows {
     int const lane = static_cast<int>(threadIdx.x) % 32;
     int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
     int const to = plan.query_order[query];
-    auto const partial = [&](int i) {
-      return static_cast<long long>(plan.merge_partials[i]) * shape.query_heads + head;
-    };
-    auto const log_sum_exp = [&](long long at) { return __ldcg(&partials.log_sum_exps[at].value); };
-    long long own = begin < end ? partial(min(begin + lane, end - 1)) : 0;
+    // Rows are numbered by int: so many, of 256 bytes and more, fill no GPU's memory.
+    auto const partial = [&](int i) { return plan.merge_partials[i] * shape.query_heads + head; };
+    auto const log_sum_exp = [&](int at) { return __ldcg(&partials.log_sum_exps[at].value); };
+    int own = begin < end ? partial(min(begin + lane, end - 1)) : 0;
     wait_for_arrivals(arrived(shape, begin, head), end - begin);
     float own_log = begin + lane < end ? log_sum_exp(own) : -detail::infinity;
     float top = own_log;
+#pragma unroll 1
     for (int i = begin + lane + 32; i < end; i += 32) top = fmaxf(top, log_sum_exp(partial(i)));
     for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(all, top, step));
     float sum = 0.f;
@@ -130,13 +130,13 @@ struct ResultRows {
         for (int k = 0; k < batch; ++k) FASTTREE_UNROLL
         for (int p = 0; p < parts; ++p) {
           auto const* const elements = reinterpret_cast<float4 const*>(
-              partials.outputs + __shfl_sync(all, own, j + k) * value_dim);
+              partials.outputs + std::int64_t{__shfl_sync(all, own, j + k)} * value_dim);
           more[k][p] = output.has(p) ? __ldcg(elements + 32 * p + lane) : float4{};
         }
         FASTTREE_UNROLL
         for (int k = 0; k < batch; ++k) {
           float const weight = __shfl_sync(all, own_weight, j + k);
-          if (weight == 0.f) continue;  // perhaps without keys: what its output holds is not read
+          if (weight == 0.f) continue;  // perhaps without keys: what its output holds is not used
           sum += weight;
           output.add(weight, more[k]);
         }
@@ -145,7 +145,7 @@ struct ResultRows {
     output.scale(sum == 0.f ? 0.f : __fdividef(1.f, sum));
     output.store(&results.outputs(to, head, 0), results.outputs.strides[2]);
     if (lane == 0)
-      results.write_log_sum_exp(to, head, {sum == 0.f ? -detail::infinity : top + logf(sum)});
+      results.write_log_sum_exp(to, head, {sum == 0.f ? -detail::infinity : top + __logf(sum)});
   }
 
   /// Waits until so many have arrived, and prepares for the next call.
