@@ -15,7 +15,7 @@
 namespace fasttree::cuda::sm80 {
 
 /// Of blocks of eight multiplying warps, one to a multiprocessor.
-inline constexpr MachineCosts h200_costs_of_eight_warps{.launch = 9.6,
+inline constexpr MachineCosts h200_costs_of_eight_warps{.launch = 7.6,
                                                         .item = 0.5,
                                                         .partial = 2,
                                                         .memory = 4.42e6 / 132,
