@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attention on tensor cores in one launch: persistent blocks of warps that multiply and half as many
-// that build tiles and start their copies. A block sees one stream of key tiles across its tasks,
-// through a ring in shared memory; but for the ends of tasks, warps wait for each other at its
-// places alone. Blocks that find no task left merge partial results.
+// that build tiles and start their copies. A block sees one stream of tiles across its tasks, of each
+// the queries and then the keys, through a ring in shared memory; but for the ends of tasks, warps
+// wait for each other at its places alone. Blocks that find no task left merge partial results.
 
 #include <cstddef>
 #include <cstdint>

@@ -22,7 +22,7 @@ struct ResultRows {
 
   /// Writes the rows of a warp, from row `first_row` of the task on. Returns a bit for each row of
   /// the 16 whose output is not finite, or whose logits are so large that rounding spoils its
-  /// weights.
+  /// weights. `stage`: of the warp's own, for StagedRows.
   __device__ unsigned write(Shape const& shape, TaskRecord<Warps> const& record, int first_row,
                             QueryRows<Shape, Warps> const& rows, std::uint32_t stage) const {
     int const thread = static_cast<int>(threadIdx.x) % 32;

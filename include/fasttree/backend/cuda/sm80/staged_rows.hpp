@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rows of results on their way from fragments of the tensor cores to global memory, where a thread
-// puts 16 bytes at a time: through shared memory, since to exchange them among the threads by
+// stores 16 bytes at a time: through shared memory, since to exchange them among the threads by
 // shuffles takes several times as many instructions.
 
 #include <cstdint>
-
-#include <fasttree/backend/cuda/sm80/mma.hpp>
 
 namespace fasttree::cuda::sm80 {
 
