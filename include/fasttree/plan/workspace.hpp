@@ -18,7 +18,7 @@ namespace fasttree {
 /// The items that teams take from one queue; both numbers are 0 between calls.
 struct WorkQueue {
   int next = 0;      ///< the next task
-  int finished = 0;  ///< teams that found no task left, or parts of them
+  int finished = 0;  ///< teams that found no task left
 };
 
 /// Where the parts of a workspace lie, in bytes from its beginning: the queue, the scratch of each

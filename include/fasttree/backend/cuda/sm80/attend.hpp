@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Attention on tensor cores in one launch: persistent blocks of warps that multiply and half as many
-// that build tiles and start their copies. A block sees one stream of tiles across its tasks, of each
-// the queries and then the keys, through a ring in shared memory; but for the ends of tasks, warps
-// wait for each other at its places alone. Blocks that find no task left merge partial results.
+// Attention on tensor cores in one launch: persistent blocks of warps that multiply and half as
+// many that build tiles and start their copies. A block sees one stream of tiles across its tasks,
+// of each the queries and then the keys, through a ring in shared memory; but for the ends of
+// tasks, warps wait for each other at its places alone. Blocks that find no task left merge
+// partial results.
 
 #include <cstddef>
 #include <cstdint>
@@ -121,7 +122,7 @@ class Attend {
       memory.full[at.index].wait(at.parity);
       Record const& record = memory.tiles[at.index];
       std::uint32_t const keys = shared_address(ring[at.index].keys);
-      if (task == unopened) {
+      if (task == unopened) {  // the first tile of a task: queries in the place of keys
         task = record.task;
         if (task == Record::none) break;
         row = first_row(memory.tasks[task].task);

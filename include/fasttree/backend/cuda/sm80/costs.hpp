@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What work costs on an H200, for plans of the sm80 backend and for predictions where no GPU is, of
-// blocks of eight warps. Rates were fitted to times of plans of MinimalTraffic and NoSharing on the
-// FastTree paper's trees and on batches of real servers. What opens and closes an item hides behind
-// memory but for the first and the last of a block: most of it is moved into the launch, where plans
-// were seen to be faster by it. Constants that bench/calibrate.cpp fits predict plans of all kinds
-// better, and chose slower ones: bench/results/h200_versions.json has both. One block of four warps
-// to a multiprocessor was seen to read as fast, and to multiply at two thirds of the rate; to that
-// nothing was fitted.
+// What work costs on an H200, for plans of the sm80 backend and for predictions where no GPU is,
+// of blocks of eight warps. Rates were fitted to times of plans of MinimalTraffic and NoSharing on
+// the FastTree paper's trees and on batches of real servers. What opens and closes an item hides
+// behind memory but for the first and the last of a block: most of it is moved into the launch,
+// where plans were seen to be faster by it. Constants that bench/calibrate.cpp fits predict plans
+// of all kinds better, and chose slower ones: bench/results/h200_versions.json has both. One block
+// of four warps to a multiprocessor was seen to read as fast, and to multiply at two thirds of the
+// rate; to that nothing was fitted.
 
 #include <fasttree/backend/cuda/sm80/block.hpp>
 #include <fasttree/plan/machine_costs.hpp>

@@ -103,7 +103,7 @@ struct ResultRows {
     int const lane = static_cast<int>(threadIdx.x) % 32;
     int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
     int const to = plan.query_order[query];
-    // Rows are numbered by int: so many, of 256 bytes and more, fill no GPU's memory.
+    // Rows are numbered by int: 2^31 of them, of 256 bytes and more, fit into no GPU's memory.
     auto const partial = [&](int i) { return plan.merge_partials[i] * shape.query_heads + head; };
     auto const log_sum_exp = [&](int at) { return __ldcg(&partials.log_sum_exps[at].value); };
     int own = begin < end ? partial(min(begin + lane, end - 1)) : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rows of results on their way from fragments of the tensor cores to global memory, where a thread
-// stores 16 bytes at a time: through shared memory, since to exchange them among the threads by
-// shuffles takes several times as many instructions.
+// Rows of results of 16 bits on their way from fragments of the tensor cores to global memory,
+// where a thread stores 16 bytes at a time: through shared memory, since to exchange them among
+// the threads by shuffles takes several times as many instructions.
 
 #include <cstdint>
 
@@ -44,8 +44,8 @@ class StagedRows {
  private:
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
 
-  /// Chunk by chunk, each rotated, so that neither the same chunk of eight rows nor four of two meet
-  /// in a bank.
+  /// Chunk by chunk, each rotated, so that neither the same chunk of eight rows nor four of two
+  /// meet in a bank.
   __device__ std::uint32_t at(int row, int chunk) const {
     return memory_ + static_cast<std::uint32_t>(8 * chunk + (row + 2 * chunk) % 8) * 16;
   }

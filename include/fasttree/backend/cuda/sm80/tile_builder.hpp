@@ -2,11 +2,12 @@
 #pragma once
 // Which keys a tile holds, where they lie and which rows see them: found out by warps of their own
 // while others multiply, so that nobody waits for the plan or for a page table. All of them go
-// through the same tiles, and each writes 32 keys of every tile. Tasks are (work item, KV head)
-// pairs from the workspace's queue, in the plan's order. The ranges of a task are sorted into a
-// table (key_table.hpp); in its order their keys stand side by side in tiles: those that rows of
-// several warps see in turn with those of one warp each, 16 of every warp in a tile, so that leaves
-// of different warps are multiplied at the same time.
+// through the same tiles, and each writes 32 keys of every tile; of a task's queries, which are
+// its first tile, all but the last write parts of 32, while that one sorts the task's ranges.
+// Tasks are (work item, KV head) pairs from the workspace's queue, in the plan's order. The ranges
+// of a task are sorted into a table (key_table.hpp); in its order their keys stand side by side in
+// tiles: those that rows of several warps see in turn with those of one warp each, 16 of every
+// warp in a tile, so that leaves of different warps are multiplied at the same time.
 
 #include <cstdint>
 
@@ -228,9 +229,9 @@ class TileBuilder {
     return row_of(range.query_begin) | row_of(range.query_end) << 8;
   }
 
-  /// Threads `several_lane` and up keep count of the stream of several warps' rows, which goes by that
-  /// number here, those below of the streams of one warp's. The former is first, so that the tiles of a task are
-  /// the same whatever its block had before.
+  /// Threads `several_lane` and up keep count of the stream of several warps' rows, which goes by
+  /// that number here, those below of the streams of one warp's. The former is first, so that the
+  /// tiles of a task are the same whatever its block had before.
   __device__ void begin_streams() {
     stream_ = lane_ < several_lane ? lane_ & (task_.row_warps - 1) : several_lane;
     int const of_table = stream_ == several_lane ? Table::several : Table::of_warp(stream_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a building warp starts to copy its part of a tile of keys and values to shared memory.
+// How a building warp starts to copy its part of a tile, of keys and values or of queries, to
+// shared memory.
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +14,7 @@
 
 namespace fasttree::cuda::sm80 {
 
-/// Copies of the rows that a TileBuilder has located.
+/// Copies of rows that a TileBuilder has found.
 template <class Shape, int Warps>
 struct TileCopy {
   using Stored = typename Shape::element_type;
@@ -42,8 +43,8 @@ struct TileCopy {
  private:
   using Record = TileRecord<Warps>;
 
-  /// Rows of keys, and of `ValueDim` values, from chunk `First` on, 16 bytes at a time: as many chunks
-  /// as a power of two says, of both where both have them; then those that are left.
+  /// Rows of keys, and of `ValueDim` values, from chunk `First` on, 16 bytes at a time: as many
+  /// chunks as a power of two says, of both where both have them; then those that are left.
   template <int First, int ValueDim>
   __device__ static void copy_chunks(KeyRow<Stored> const* rows, int first_key, Tile& tile) {
     constexpr int of_key = Shape::head_dim / 8, of_value = ValueDim / 8;

@@ -41,8 +41,8 @@ struct TaskRecord {
 };
 
 /// A tile of keys, which lie in the place of the ring that has the same number. Each warp that
-/// builds describes a part of 32 keys. The first tile of a task has its queries where keys would be,
-/// and says no more than `task`.
+/// builds describes a part of 32 keys. The first tile of a task has its queries in the place of
+/// keys, and says no more than `task`.
 template <int Warps>
 struct TileRecord {
   static constexpr int part_keys = 2 * group_keys;

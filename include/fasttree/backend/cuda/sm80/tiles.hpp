@@ -42,7 +42,8 @@ inline constexpr int panel_row = 128;
 /// Elements of a row of so many, in whole panels.
 constexpr int padded(int dim) { return (dim + 63) / 64 * 64; }
 
-/// Keys and values of a tile. Where a panel is wider than they are, anything may lie in it.
+/// Keys and values of a tile, or queries in the place of keys. Where a panel is wider than they
+/// are, anything may lie in it.
 template <class Shape, int Warps>
 struct KeyTile {
   using Stored = typename Shape::element_type;
@@ -61,11 +62,11 @@ struct SharedMemory {
   static constexpr int most_stages = static_cast<int>(192 * 1024 / Blocks / sizeof(Tile));
   static constexpr int senders = Warps / 4;
 
-  /// Eight rows of results of each warp; between barriers, outputs of some warps for as many others.
+  /// Eight rows of results of each warp; between barriers, outputs of some for as many others.
   alignas(16) std::byte stage[Warps][16 * Shape::value_dim];
   float2 sums[Warps][warp_rows];  ///< maximum and sum of the weights
   TileRecord<Warps> tiles[most_stages];
-  /// Of the tiles in the ring, of the one before that is closed, and of the one to come.
+  /// Of the tiles in the ring and of the one before, which is being closed; and one to spare.
   TaskRecord<Warps> tasks[most_stages + 2];
   BuilderMemory<Stored, Warps> builder;
   PhaseBarrier full[most_stages], empty[most_stages];
