@@ -14,7 +14,6 @@
 #include <fasttree/backend/cuda/sm80/cp_async.hpp>
 #include <fasttree/backend/cuda/sm80/key_table.hpp>
 #include <fasttree/backend/cuda/sm80/tile_records.hpp>
-#include <fasttree/core/kokkos.hpp>
 #include <fasttree/core/strided_array.hpp>
 #include <fasttree/plan/attention_plan.hpp>
 #include <fasttree/plan/workspace.hpp>
