@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on an NVIDIA GPU, head_dim 128, half, one query for each request: the FastTree paper's
-// trees, requests that share nothing, and batches of real servers. Every point is checked, row by
-// row, against a reference in double precision before it is timed, and once more afterwards; a
-// point that is wrong is not timed. Beside each time stand what the call must move and compute, the
-// aim that follows, and the time of a kernel that only reads as many bytes on the same device.
+// trees, requests that share nothing or a short prefix, and batches of real servers. Every point is
+// checked, row by row, against a reference in double precision before it is timed, and once more
+// afterwards; a point that is wrong is not timed. Beside each time stand what the call must move
+// and compute, the aim that follows, and the time of a kernel that only reads as many bytes on the
+// same device.
 //     bench_cuda_attention --out FILE [--trees FILE] [--only TEXT] [--planners LIST] ...
 // Exit status: 0; 1 where a point failed; 2 for arguments that cannot be.
-// FASTTREE_BENCHMARK_SHRINK=8 divides the paper's nodes, and the requests that share nothing, by 8.
+// FASTTREE_BENCHMARK_SHRINK=8 divides the paper's nodes, and the requests that share little, by 8.
 
 #include <algorithm>
 #include <cstdio>

@@ -16,7 +16,8 @@ OURS = "MinimalTraffic"
 COLOURS = {"32x32": "#2563a8", "32x8": "#e0914a", "16x1": "#4d9a63"}
 RIVALS = {"MinimalTraffic_pieces_of_2048": "`fixed_piece` = 2048", "GreedyEdges": "`GreedyEdges`",
           "ShareEveryNode": "`ShareEveryNode`", "NoSharing": "`NoSharing`"}
-KINDS = {"paper": "the FastTree paper's trees", "unshared": "nothing shared", "real": "real batches"}
+KINDS = {"paper": "the FastTree paper's trees", "unshared": "nothing shared",
+         "prefix": "a short prefix shared", "real": "real batches"}
 
 
 def shown(heads):
@@ -100,6 +101,9 @@ def tree_name(kind, tree):
     if kind == "unshared":
         requests, tokens = tree.removeprefix("unshared_").split("_of_")
         return f"{requests} requests of {tokens} tokens"
+    if kind == "prefix":
+        prefix, _, _, _, tokens = tree.removeprefix("prefix_").split("_")
+        return f"{prefix} tokens, then {tokens} of each request"
     return tree
 
 
@@ -221,7 +225,7 @@ def roofline_picture(results):
     context = results.context
     for line, text in enumerate((
             f"Measured on {context['device']}, {context['date']}: time of a call, L2 cleared, each result verified.",
-            "Filled: the FastTree paper's trees; open: nothing shared, and batches of real servers.")):
+            "Filled: the FastTree paper's trees; open: little or nothing shared, and batches of real servers.")):
         picture.text(24, bottom + 58 + 16 * line, text, fill="#555", font_size="11")
     return picture.svg(bottom + 86)
 

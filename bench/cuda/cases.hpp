@@ -15,7 +15,7 @@
 namespace fasttree::bench {
 
 struct Case {
-  std::string kind;  ///< paper, unshared or real
+  std::string kind;  ///< paper, unshared, prefix or real
   NamedForest tree;
   Heads heads;
 
@@ -29,8 +29,15 @@ inline NamedForest unshared_forest(int requests, int tokens) {
   return {name, test::level_forest({std::max(1, requests / shrink())}, {tokens})};
 }
 
-/// The paper's trees, requests that share nothing, and the trees of a file: all whose name contains
-/// `text`.
+/// The same, below `prefix` tokens that all share.
+inline NamedForest short_prefix_forest(int prefix, int requests, int tokens) {
+  std::string const name = "prefix_" + std::to_string(prefix) + "_under_" +
+                           std::to_string(requests) + "_of_" + std::to_string(tokens);
+  return {name, test::level_forest({1, std::max(1, requests / shrink())}, {prefix, tokens})};
+}
+
+/// The paper's trees, requests that share nothing or a short prefix, and the trees of a file: all
+/// whose name contains `text`.
 inline std::vector<Case> cases_named(std::string const& text,
                                      std::vector<NamedForest> const& real) {
   std::vector<Case> cases;
@@ -39,6 +46,8 @@ inline std::vector<Case> cases_named(std::string const& text,
   for (int const tokens : {1024, 4096})
     for (Heads const heads : paper_heads())
       cases.push_back({"unshared", unshared_forest(256, tokens), heads});
+  for (Heads const heads : paper_heads())
+    cases.push_back({"prefix", short_prefix_forest(128, 128, 1024), heads});
   for (NamedForest const& tree : real)
     for (Heads const heads : {Heads{32, 8}, Heads{32, 32}}) cases.push_back({"real", tree, heads});
   std::erase_if(cases,
