@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of items: what is merged is counted once, whoever has partial results of it.
+// The work of items and its price: what is merged is counted once, whoever has partial results of
+// it; teams wait for the one that has most keys; an item's own time hides behind its keys.
 
 #include <fasttree/plan/predict.hpp>
+
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -31,6 +34,24 @@ void check_merged_rows(PrefixTree const& tree, PlanTarget const& target, auto co
   CHECK(shared == doctest::Approx(rows));
 }
 
+/// Pairs of a key and a row in the one item of requests that have so many keys each, after `shared`
+/// keys that all see, where a query has the rows of one of eight teams.
+double wide_rows_of(std::vector<int> lengths, int shared) {
+  test::Forest forest{{PrefixTree::no_parent}, {shared}, {}};
+  for (int const length : lengths) {
+    forest.requests.push_back({static_cast<int>(forest.parents.size())});
+    forest.parents.push_back(0);
+    forest.lengths.push_back(length);
+  }
+  TilePolicy const tile{.query_rows = 128, .key_rows = 128, .row_step = 16, .row_teams = 8};
+  PlanTarget const target{.tiles = {tile, tile}, .group = 16};
+  Grouping grouping;
+  PlanTables tables;
+  build_plan(forest.tree(), target, MinimalTraffic<>{{.item = 1e3}}, grouping, tables);
+  REQUIRE(tables.items.size() == 1);
+  return work_of(tables, tables.items[0]).wide_rows;
+}
+
 }  // namespace
 
 TEST_CASE("items share the merging of their rows, of each row all of it") {
@@ -43,6 +64,25 @@ TEST_CASE("items share the merging of their rows, of each row all of it") {
     check_merged_rows(tree, target, GreedyEdges<>{});
     check_merged_rows(tree, target, MinimalTraffic<>{});
   }
+}
+
+TEST_CASE(
+    "teams with rows wait for the one that has most keys, and share all rows if they are few") {
+  CHECK(wide_rows_of({100}, 50) == 150 * 16);
+  CHECK(wide_rows_of({100, 60}, 50) == (50 * 2 + 100 * 2) * 16);
+  CHECK(wide_rows_of({100, 60, 30}, 0) == 100 * 4 * 16);
+  CHECK(wide_rows_of({70, 10, 20, 90, 30}, 8) == (8 * 5 + 90 * 8) * 16);
+}
+
+TEST_CASE("an item's own time hides behind its keys, as far as the two do not take turns") {
+  MachineCosts costs{.item = 3, .memory = 4, .wide = 2};
+  PlanTarget const target{.tiles = {}, .key_bytes = 8, .row_bytes = 0, .flops = 1};
+  CHECK(costs.item_time(target, {}) == 3);
+  CHECK(costs.item_time(target, {.new_keys = 100, .wide_rows = 100}) == 200);
+  CHECK(costs.item_time(target, {.new_keys = 1, .wide_rows = 100}) == 53);
+  costs.in_turn = 0.5;
+  CHECK(costs.item_time(target, {}) == 3);
+  CHECK(costs.item_time(target, {.new_keys = 100, .wide_rows = 100}) == 200 + 0.5 * 53);
 }
 
 TEST_CASE("the price of an item: what it merges, and that it has partial results at all") {

@@ -44,12 +44,24 @@ struct ItemWork {
   double partial_rows = 0;  ///< partial results of rows
   /// Rows that are merged, each shared evenly by the items that have partial results of it.
   double merged_rows = 0;
+
+  /// `times` as much of everything.
+  friend constexpr ItemWork operator*(double times, ItemWork work) {
+    work.new_keys *= times;
+    work.more_keys *= times;
+    work.wide_rows *= times;
+    work.narrow_rows *= times;
+    work.rows *= times;
+    work.partial_rows *= times;
+    work.merged_rows *= times;
+    return work;
+  }
 };
 
 /// A machine. The default is none in particular; see Backend::costs.
 struct MachineCosts {
   double launch = 10;     ///< microseconds of a call without work
-  double item = 1;        ///< microseconds of an item without work
+  double item = 1;        ///< microseconds of an item without work; keys flow in meanwhile
   double partial = 0;     ///< microseconds more of an item that has partial results
   double memory = 10e3;   ///< bytes per microsecond: keys and values from memory
   double cache = 20e3;    ///< the same, if an item before has read them
@@ -63,11 +75,12 @@ struct MachineCosts {
   /// Microseconds of a slot for one item.
   constexpr double item_time(PlanTarget const& target, ItemWork const& work) const {
     double const read = target.key_bytes * (work.new_keys / memory + work.more_keys / cache);
-    double const multiply = target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);
+    double const multiply =
+        item + target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);
     double const result_bytes =
         work.rows * target.row_bytes + 2 * work.partial_rows * target.partial_bytes;
-    return item + (work.partial_rows > 0 ? partial : 0) + std::max(read, multiply) +
-           in_turn * std::min(read, multiply) + result_bytes / results + work.merged_rows * merge;
+    return (work.partial_rows > 0 ? partial : 0) + std::max(multiply, read) +
+           in_turn * std::min(multiply, read) + result_bytes / results + work.merged_rows * merge;
   }
 };
 

@@ -25,11 +25,11 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
   bool const narrow = item.query_end - item.query_begin <= tables.narrow_queries;
   TilePolicy const& tile = narrow ? tables.tiles.narrow : tables.tiles.wide;
   auto const step = static_cast<std::uint32_t>(tile.row_step);
-  auto const teams = static_cast<std::uint32_t>(narrow ? 1 : tile.row_teams);
   // Steps are powers of two but for a tile of one's own; divisions would be most of this function.
   int const shift = std::has_single_bit(step) ? std::countr_zero(step) : -1;
   auto const steps = [&](std::uint32_t rows) { return shift < 0 ? rows / step : rows >> shift; };
   std::uint32_t const all_steps = steps(queries * group + step - 1);
+  std::uint32_t const teams = narrow ? 1 : tile.teams_of(all_steps);
   std::int64_t keys = 0, more_keys = 0, keys_of_all = 0;
   std::int64_t products = 0;              // of a key and a step of rows
   std::array<std::int64_t, 8> of_team{};  // those with rows of one team alone
@@ -54,8 +54,7 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
     keys += length;
     if (range.query_begin < item.query_begin) more_keys += length;
   }
-  (all_steps == 1 ? of_team[0] : products) += keys_of_all * all_steps;
-  products += teams * *std::max_element(of_team.begin(), of_team.end());
+  products += keys_of_all * all_steps + teams * *std::max_element(of_team.begin(), of_team.end());
   if (narrow) products = keys * all_steps;
   ItemWork work{.new_keys = static_cast<double>(keys - more_keys),
                 .more_keys = static_cast<double>(more_keys)};

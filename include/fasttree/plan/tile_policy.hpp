@@ -3,6 +3,10 @@
 // The geometry by which planners size work items: compile-time values in a backend's type, which is
 // part of the plan's type, so that no plan reaches a kernel whose tiles it does not know.
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
 namespace fasttree {
 
 /// A tile of attention: `query_rows` rows (queries x query heads of one KV head) against `key_rows`
@@ -14,6 +18,11 @@ struct TilePolicy {
   /// How many teams of threads have rows of their own, a step each, if they do: what rows of one
   /// team see alone takes as long as if all teams had as many keys. At most 8.
   int row_teams = 1;
+
+  /// Teams with rows of their own where there are so many steps of rows; others share theirs.
+  constexpr std::uint32_t teams_of(std::uint32_t steps) const {
+    return std::min(static_cast<std::uint32_t>(row_teams), std::bit_ceil(steps));
+  }
 
   friend constexpr bool operator==(TilePolicy const&, TilePolicy const&) = default;
 };

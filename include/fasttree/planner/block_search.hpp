@@ -32,8 +32,8 @@ class BlockSearch {
         tiles_(grouping.tiles),
         grouping_(grouping),
         item_(costs.item_time(target, {})),
-        partial_row_(price({.partial_rows = 2}) - price({.partial_rows = 1})),
-        partial_item_(item_ + price({.partial_rows = 1}) - partial_row_),
+        partial_row_(price({.partial_rows = 1})),
+        partial_item_(costs.item_time(target, {.partial_rows = 1}) - partial_row_),
         merged_row_(price({.merged_rows = 1})),
         few_queries_(std::min(target.narrow_queries(tiles_), target.queries(tiles_.wide))),
         tree_(tree),
@@ -87,9 +87,10 @@ class BlockSearch {
   /// becomes items of its own, and partial results are waited for.
   static constexpr double of_pieces = 1.25;
 
-  /// Microseconds of work in an item, without the item's own.
+  /// Microseconds of work in an item that has much of it, so that the item's own do not count.
   constexpr double price(ItemWork const& work) const {
-    return costs_.item_time(target_, work) - costs_.item_time(target_, {});
+    constexpr double much = 0x1p20;
+    return (costs_.item_time(target_, much * work) - costs_.item_time(target_, {})) / much;
   }
 
   /// Half the height, in whole steps of rows where a step is some queries; 0 where that is no less.
@@ -106,14 +107,13 @@ class BlockSearch {
     for (; height > above; height = half(height)) {
       if (best_ != unsplit && least_load(height) >= best_) return;
       cut(height);
-      if (mean_load_ >= worth * best_) return;  // and that of lower blocks is larger still
+      if (mean_load_ >= worth * best_) return;  // and that of lower blocks is hardly less
       for (double const share : {unsplit, 2.0, 1.41, 1.0, 0.71, 0.5, 0.35, 0.25, 0.18, 0.125}) {
         double const longest = share == unsplit ? unsplit : item_ + share * mean_load_;
         if (longest >= longest_block_ && share != unsplit) continue;
         double const dearer = share == unsplit ? 1 : of_pieces;
-        double const limit = best_ * (share == unsplit ? 1 : worth);
-        double const time = dearer * predict(longest, limit / dearer);
-        if (best_ == unsplit || time < limit) {
+        double const time = dearer * predict(longest, worth * best_ / dearer);
+        if (best_ == unsplit || time < worth * best_) {
           best_ = time;
           longest_piece_ = longest;
           best_is_parted_ = paths_.is_parted();
@@ -125,19 +125,21 @@ class BlockSearch {
     }
   }
 
-  /// No plan of blocks of a height loads a slot with less: each key is read once as new, and again
-  /// where that many queries at once are too few; each is multiplied in the faster tile.
+  /// No plan of blocks of a height loads a slot with less: as few items as can be, with equal work;
+  /// each key is read once as new, and again where that many queries at once are too few; each is
+  /// multiplied in the faster tile.
   constexpr double least_load(int height) const {
     auto const new_keys = static_cast<double>(tree_.unique_keys());
     double const more_keys = std::max(0.0, paths_.least_reads(height) - new_keys);
     double const products = paths_.seen_keys() * target_.group;
     double const rows = static_cast<double>(paths_.readers()) * target_.group;
     ItemWork work{.new_keys = new_keys, .more_keys = more_keys, .rows = rows};
+    double const items = std::max(1, ceil_div(paths_.readers(), height));
     work.wide_rows = products;
-    double const wide = price(work);
+    double const wide = costs_.item_time(target_, 1 / items * work);
     work.wide_rows = 0, work.narrow_rows = products;
-    double const items = ceil_div(paths_.readers(), height);
-    return (items * item_ + std::min(wide, price(work))) * target_.kv_heads / target_.slots;
+    double const narrow = costs_.item_time(target_, 1 / items * work);
+    return items * std::min(wide, narrow) * target_.kv_heads / target_.slots;
   }
 
   constexpr ApartPrices apart_prices() const {
@@ -196,7 +198,7 @@ class BlockSearch {
       double const keys = new_keys + more_keys, rows = target_.group * block.queries();
       double const key_rows =
           narrow ? keys * round_up(block.queries() * target_.group, tiles_.narrow.row_step)
-                 : std::max(paths_.wide_rows(block), keys * tiles_.wide.row_step);
+                 : paths_.wide_rows(block, keys);
       double const time = costs_.item_time(target_, {.new_keys = new_keys,
                                                      .more_keys = more_keys,
                                                      .wide_rows = narrow ? 0 : key_rows,

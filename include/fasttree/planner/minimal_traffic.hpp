@@ -29,7 +29,8 @@ namespace fasttree {
 
 /// What MinimalTraffic asks of a cost model: the time of a slot (microseconds, or whatever is to be
 /// least) for an item of some work, and how much faster a slot is while the others rest. Where the
-/// work of two items takes longer in one, it may miss the best of the plans that it knows.
+/// work of two items takes longer in one, or in two if divided evenly, it may miss the best of the
+/// plans that it knows.
 template <class Costs>
 concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemWork const& work) {
   { costs.item_time(target, work) } -> std::convertible_to<double>;
@@ -80,8 +81,8 @@ struct MinimalTraffic {
   }
 
  private:
-  /// A bound that is cheap: an item for each request, each key read as new once and then again, no
-  /// slot at rest.
+  /// A bound that is cheap: an item for each request, all with equal work, each key read as new once
+  /// and then again, no slot at rest.
   constexpr double least_time_of_no_sharing(PlanTables const& tables,
                                             Grouping const& grouping) const {
     std::int64_t keys = 0, items = 0;
@@ -94,12 +95,10 @@ struct MinimalTraffic {
     }
     PlanTarget const& target = tables.target;
     auto const unique_keys = static_cast<double>(tables.unique_keys);
-    double const item = costs.item_time(target, {});
-    double const work =
-        costs.item_time(target, {.new_keys = unique_keys,
-                                 .more_keys = static_cast<double>(keys) - unique_keys}) -
-        item;
-    return (static_cast<double>(items) * item + work) * target.kv_heads / target.slots;
+    ItemWork const work{.new_keys = unique_keys,
+                        .more_keys = static_cast<double>(keys) - unique_keys};
+    auto const all = static_cast<double>(items);
+    return all * costs.item_time(target, 1 / all * work) * target.kv_heads / target.slots;
   }
 
   /// What a plan of NoSharing takes, without making it: its paths may have far more nodes than the

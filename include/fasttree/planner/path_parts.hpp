@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/planner/policies.hpp>
 #include <fasttree/planner/query_blocks.hpp>
@@ -80,9 +81,16 @@ class PathParts {
   }
 
   /// Pairs of a key and a row of a block of upper parts, with what the wide tile adds on average
-  /// where it rounds the rows of nodes to whole steps.
-  constexpr double wide_rows(QueryBlock block) const {
-    return wide_rows_[block.end] - wide_rows_[block.begin];
+  /// where it rounds the rows of nodes to whole steps, and as if some keys were seen by all steps of
+  /// rows and the others by one each, for which the teams of the other steps wait.
+  constexpr double wide_rows(QueryBlock block, double keys) const {
+    TilePolicy const& tile = target_.tiles.wide;
+    int const steps = ceil_div(block.queries() * target_.group, tile.row_step);
+    double const each_once = keys * tile.row_step;
+    double const seen = (wide_rows_[block.end] - wide_rows_[block.begin]) / each_once;
+    double const by_all = steps == 1 ? 0 : std::clamp((seen - 1) / (steps - 1), 0.0, 1.0);
+    double const teams = std::max(1.0, static_cast<double>(tile.teams_of(steps)) / steps);
+    return each_once * (by_all * steps + (1 - by_all) * teams);
   }
   /// Whether some query of a block has keys in both parts.
   constexpr bool is_parted(QueryBlock block) const {

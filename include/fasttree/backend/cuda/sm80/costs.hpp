@@ -3,9 +3,9 @@
 // What work costs on an H200, for plans of the sm80 backend and for predictions where no GPU is,
 // of blocks of eight warps. Rates were fitted to times of plans of MinimalTraffic and NoSharing on
 // the FastTree paper's trees and on batches of real servers. What opens and closes an item hides
-// behind memory but for the first and the last of a block: most of it is moved into the launch,
-// where plans were seen to be faster by it. Constants that bench/calibrate.cpp fits predict plans
-// of all kinds better, and chose slower ones: bench/results/h200_versions.json has both. One block
+// behind memory but for the first and the last of a block: most of it is moved into the launch, and
+// of the rest what made the fastest plans. Constants that bench/calibrate.cpp fits predict plans of
+// all kinds better, and chose slower ones: bench/results/h200_versions.json has both. One block
 // of four warps to a multiprocessor was seen to read as fast, and to multiply at two thirds of the
 // rate; to that nothing was fitted.
 
@@ -16,7 +16,7 @@ namespace fasttree::cuda::sm80 {
 
 /// Of blocks of eight multiplying warps, one to a multiprocessor.
 inline constexpr MachineCosts h200_costs_of_eight_warps{.launch = 7.6,
-                                                        .item = 0.5,
+                                                        .item = 1,
                                                         .partial = 2,
                                                         .memory = 4.42e6 / 132,
                                                         .cache = 5.4e6 / 132,
