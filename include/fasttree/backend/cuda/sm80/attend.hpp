@@ -12,6 +12,7 @@
 #include <fasttree/backend/backend.hpp>
 #include <fasttree/backend/cuda/sm80/query_rows.hpp>
 #include <fasttree/backend/cuda/sm80/result_rows.hpp>
+#include <fasttree/backend/cuda/sm80/shared_rows.hpp>
 #include <fasttree/backend/cuda/sm80/single_row.hpp>
 #include <fasttree/backend/cuda/sm80/tile_builder.hpp>
 #include <fasttree/backend/cuda/sm80/tile_copy.hpp>
@@ -185,28 +186,35 @@ class Attend {
   __device__ void close_task(Memory& memory, TaskRecord<Warps> const& record,
                              QueryRows<Shape, Warps>& rows) const {
     rows.finish_sums();
-    if (record.task.row_warps < Warps) merge_warps(memory, record.task, rows);
-    if (static_cast<int>(threadIdx.x) / 32 < record.task.row_warps)
-      write_rows(memory, record, rows);
-  }
-
-  /// Writes the rows of the warp.
-  __device__ void write_rows(Memory& memory, TaskRecord<Warps> const& record,
-                             QueryRows<Shape, Warps> const& rows) const {
     Task const& task = record.task;
-    int const row = first_row(task);
-    unsigned not_finite = result_rows.write(shape, record, row, rows, memory.stage_of_warp());
+    std::uint32_t const stage = memory.stage_of_warp();
+    bool const shares_rows = task.row_warps < Warps;
+    OwnResults own{first_row(task), 0, Shape::value_dim / 8};
+    unsigned spoiled = 0;
+    if (shares_rows) {
+      own = SharedRows<Shape, Warps, Memory>(memory, task.row_warps, rows).add_up(own);
+      spoiled = result_rows.template write<8>(shape, record, own, rows, stage);
+    } else {
+      spoiled = result_rows.template write<warp_rows>(shape, record, own, rows, stage);
+    }
     __syncwarp();
-    for (; not_finite != 0; not_finite &= not_finite - 1)
-      compute_again(record, row + __ffs(not_finite) - 1);
-    if (task.item.partial_begin != WorkItem::direct)
-      result_rows.count_arrivals(shape, plan, task, row);
+    for (; spoiled != 0; spoiled &= spoiled - 1)
+      compute_again(record, own.row + __ffs(spoiled) - 1, own);
+    if (task.item.partial_begin == WorkItem::direct) return;
+    if (shares_rows) {
+      barrier<1, multiply_threads>();  // others have other columns
+    } else {
+      __syncwarp();
+    }
+    if (own.first_block == 0)
+      result_rows.count_arrivals(shape, plan, record, own.row, shares_rows ? 8 : warp_rows);
   }
 
-  /// Computes and writes a row again, apart from the others.
-  __device__ void compute_again(TaskRecord<Warps> const& record, int row) const {
+  /// Computes a row again, apart from the others, and writes what the warp has of it.
+  __device__ void compute_again(TaskRecord<Warps> const& record, int row,
+                                OwnResults const& own) const {
     Task const& task = record.task;
-    auto const [of_item, head] = task.row(row);
+    auto const [of_item, head] = record.row(row);
     int const query = task.item.query_begin + of_item;
     SingleRow<Shape, Cache> single(&queries(record.queries[row], head, 0), queries.strides[2],
                                    log2_scale(), record.visible[row]);
@@ -216,88 +224,15 @@ class Attend {
         single.attend(range, cache, task.kv_head);
     }
     single.output.scale(single.sum == 0.f ? 0.f : __fdividef(1.f, single.sum));
-    result_rows.write_row(shape, record, row,
-                          result_rows.log_sum_exp_of(single.maximum, single.sum),
-                          threadIdx.x % 32 == 0,
-                          [&](auto* to, std::int64_t stride) { single.output.store(to, stride); });
+    result_rows.write_row(
+        shape, record, row, result_rows.log_sum_exp_of(single.maximum, single.sum),
+        threadIdx.x % 32 == 0 && own.first_block == 0, [&](auto* to, std::int64_t stride) {
+          single.output.store(to, stride, 8 * own.first_block, 8 * (own.first_block + own.blocks));
+        });
   }
 
   /// Of products of queries and keys, so that logits are in base 2.
   __device__ float log2_scale() const { return shape.softmax_scale * 1.44269504088896f; }
-
-  /// Merges what the warps have of the same rows into the first `row_warps`.
-  __device__ static void merge_warps(Memory& memory, Task const& task,
-                                     QueryRows<Shape, Warps>& rows) {
-    int const warp = static_cast<int>(threadIdx.x) / 32;
-    int const thread = static_cast<int>(threadIdx.x) % 32;
-    int const row_warps = task.row_warps, row_count = task.rows - first_row(task);
-    FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x)
-      if (thread % 4 == 0)
-        memory.sums[warp][thread / 4 + 8 * x] = make_float2(rows.maximum[x], rows.sum[x]);
-    barrier<1, multiply_threads>();
-    float factor[2];
-    FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x) {
-      // The four threads of a row look at different warps.
-      constexpr int looks = Warps / 4;
-      float2 part[looks];
-      float top = -detail::infinity, sum = 0.f;
-      FASTTREE_UNROLL
-      for (int i = 0; i < looks; ++i) {
-        int const w = thread % 4 + 4 * i;
-        bool const has_row = ((w ^ warp) & (row_warps - 1)) == 0;
-        part[i] = has_row ? memory.sums[w][thread / 4 + 8 * x] : make_float2(-detail::infinity, 0);
-        top = fmaxf(top, part[i].x);
-      }
-      top = fmaxf(top, __shfl_xor_sync(all, top, 1));
-      top = fmaxf(top, __shfl_xor_sync(all, top, 2));
-      float const base = top == -detail::infinity ? 0.f : top * rows.scale;
-      FASTTREE_UNROLL
-      for (int i = 0; i < looks; ++i)
-        sum += exp2_approximate(part[i].x * rows.scale - base) * part[i].y;
-      sum += __shfl_xor_sync(all, sum, 1);
-      sum += __shfl_xor_sync(all, sum, 2);
-      factor[x] = exp2_approximate(rows.maximum[x] * rows.scale - base);
-      rows.maximum[x] = top;
-      rows.sum[x] = sum;
-    }
-    rows.scale_outputs(factor);
-#pragma unroll 1
-    for (int half = Warps / 2; half >= row_warps; half /= 2) {  // the first half adds the second
-#pragma unroll 1
-      for (int from = 0; from < half; from += Memory::senders) {
-        int const sender = warp - half - from, receiver = warp - from;
-        int const pairs = min(half - from, Memory::senders);
-        if (sender >= 0 && sender < pairs)
-          exchange(
-              memory.outputs_of(sender),
-              [](float2& to, float a, float b) { to = make_float2(a, b); }, row_count, rows);
-        barrier<1, multiply_threads>();
-        if (receiver >= 0 && receiver < pairs)
-          exchange(
-              memory.outputs_of(receiver),
-              [](float2 const& other, float& a, float& b) { a += other.x, b += other.y; },
-              row_count, rows);
-        barrier<1, multiply_threads>();
-      }
-    }
-  }
-
-  /// Calls body(pair in shared memory, output, output) for each pair of outputs of the thread, of
-  /// the first `row_count` rows of the warp; the pairs of a warp lie side by side.
-  template <class Body>
-  __device__ static void exchange(float2* outputs, Body const& body, int row_count,
-                                  QueryRows<Shape, Warps>& rows) {
-    int const thread = static_cast<int>(threadIdx.x) % 32;
-    FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x) {
-      if (thread / 4 + 8 * x >= row_count) return;
-      FASTTREE_UNROLL
-      for (int i = 0; i < Shape::value_dim / 8; ++i)
-        body(outputs[32 * (2 * i + x) + thread], rows.output[i][2 * x], rows.output[i][2 * x + 1]);
-    }
-  }
 };
 
 }  // namespace fasttree::cuda::sm80

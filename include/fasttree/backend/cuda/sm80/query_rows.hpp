@@ -115,13 +115,21 @@ class QueryRows {
     }
   }
 
-  /// Whether this thread's outputs of a row are all finite.
-  __device__ bool is_finite(int x) const {
+  /// Whether this thread's outputs of a row, in the first blocks of columns, are all finite.
+  __device__ bool is_finite(int x, int blocks) const {
     float zeros[2] = {};  // nan times 0 and inf times 0 are not 0
     FASTTREE_UNROLL
-    for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
-    for (int e = 0; e < 2; ++e) zeros[e] = fmaf(output[i][2 * x + e], 0.f, zeros[e]);
+    for (int i = 0; i < value_dim / 8; ++i) {
+      if (ends_at(i) && i >= blocks) break;
+      FASTTREE_UNROLL
+      for (int e = 0; e < 2; ++e) zeros[e] = fmaf(output[i][2 * x + e], 0.f, zeros[e]);
+    }
     return zeros[0] + zeros[1] == 0.f;
+  }
+
+  /// Whether so many blocks of eight columns are half of all or a quarter, as a warp may have.
+  static constexpr bool ends_at(int blocks) {
+    return blocks == value_dim / 16 || blocks == value_dim / 32;
   }
 
   __device__ void scale_outputs(float const (&factor)[2]) {

@@ -13,6 +13,12 @@
 
 namespace fasttree::cuda::sm80 {
 
+/// What a warp writes of a task: some blocks of eight columns, the first in its registers, of its
+/// rows from `row` on.
+struct OwnResults {
+  int row, first_block, blocks;
+};
+
 template <int Warps, class Shape, class Output, LogBase Base>
 struct ResultRows {
   static constexpr int value_dim = Shape::value_dim;
@@ -20,27 +26,32 @@ struct ResultRows {
   Results<Output, Base> results;
   PartialArrays partials;
 
-  /// Writes the rows of a warp, from row `first_row` of the task on. Returns a bit for each row of
-  /// the 16 whose output is not finite, or whose logits are so large that rounding spoils its
-  /// weights. `stage`: of the warp's own, for StagedRows.
-  __device__ unsigned write(Shape const& shape, TaskRecord<Warps> const& record, int first_row,
-                            QueryRows<Shape, Warps> const& rows, std::uint32_t stage) const {
+  /// Writes what the warp has of `Rows` rows, eight or 16; of 16 all columns. Returns a bit for each
+  /// that is to be computed again: something of its output is not finite, or its logits are so large
+  /// that rounding spoils its weights. `stage`: of the warp's own, for StagedRows.
+  template <int Rows>
+  __device__ unsigned write(Shape const& shape, TaskRecord<Warps> const& record,
+                            OwnResults const& own, QueryRows<Shape, Warps> const& rows,
+                            std::uint32_t stage) const {
     int const thread = static_cast<int>(threadIdx.x) % 32;
-    unsigned not_finite = 0;
+    int const first_block = Rows == warp_rows ? 0 : own.first_block;
+    int const blocks = Rows == warp_rows ? value_dim / 8 : own.blocks;
+    unsigned spoiled = 0;
     FASTTREE_UNROLL
-    for (int x = 0; x < 2; ++x) {
-      int const row = first_row + thread / 4 + 8 * x;
+    for (int x = 0; x < Rows / 8; ++x) {
+      int const row = own.row + thread / 4 + 8 * x;
       bool const exists = row < record.task.rows;
       float const factor = rows.sum[x] == 0.f ? 0.f : __fdividef(1.f, rows.sum[x]);  // 0: no key
       float const largest = rows.maximum[x] * rows.scale;
       bool const is_rough = fabsf(largest) > 0x1p24f && rows.maximum[x] > -detail::infinity;
-      if (exists && (is_rough || !rows.is_finite(x))) not_finite |= 1u << (thread / 4 + 8 * x);
+      if (exists && (is_rough || !rows.is_finite(x, blocks))) spoiled |= 1u << (thread / 4 + 8 * x);
       write_row(shape, record, min(row, record.task.rows - 1), log_sum_exp_of(largest, rows.sum[x]),
-                exists && thread % 4 == 0, [&](auto* to, std::int64_t stride) {
-                  write_elements(to, stride, exists, rows, x, factor, stage);
+                exists && thread % 4 == 0 && first_block == 0, [&](auto* to, std::int64_t stride) {
+                  write_elements(to + 8 * first_block * stride, stride, exists, rows, x, blocks,
+                                 factor, stage);
                 });
     }
-    return __reduce_or_sync(all, not_finite);
+    return __reduce_or_sync(all, spoiled);
   }
 
   /// Writes a row of a task: `elements` is given where to and with which stride.
@@ -49,7 +60,7 @@ struct ResultRows {
                             NaturalLogSumExp log_sum_exp, bool writes_log_sum_exp,
                             Elements const& elements) const {
     Task const& task = record.task;
-    auto const [query, head] = task.row(row);
+    auto const [query, head] = record.row(row);
     if (task.item.partial_begin == WorkItem::direct) {
       int const to = record.queries[row];
       elements(&results.outputs(to, head, 0), results.outputs.strides[2]);
@@ -67,15 +78,14 @@ struct ResultRows {
     return {sum == 0.f ? -detail::infinity : (maximum + __log2f(sum)) * ln2};
   }
 
-  /// Counts partial results of the warp's rows that have been written.
-  __device__ void count_arrivals(Shape const& shape, PlanArrays const& plan, Task const& task,
-                                 int first_row) const {
+  /// Counts partial results of so many rows from `row` on, which the warp sees written.
+  __device__ void count_arrivals(Shape const& shape, PlanArrays const& plan,
+                                 TaskRecord<Warps> const& record, int row, int rows) const {
     int const lane = static_cast<int>(threadIdx.x) % 32;
-    __syncwarp();
     __threadfence();
-    if (lane >= warp_rows || first_row + lane >= task.rows) return;
-    auto const [query, head] = task.row(first_row + lane);
-    atomicAdd(arrived(shape, plan.merge_begin[task.item.query_begin + query], head), 1);
+    if (lane >= rows || row + lane >= record.task.rows) return;
+    auto const [query, head] = record.row(row + lane);
+    atomicAdd(arrived(shape, plan.merge_begin[record.task.item.query_begin + query], head), 1);
   }
 
   /// Merges partial results of all rows that have some, or no key, the warps of all blocks in turn,
@@ -103,43 +113,43 @@ struct ResultRows {
     int const lane = static_cast<int>(threadIdx.x) % 32;
     int const begin = plan.merge_begin[query], end = plan.merge_begin[query + 1];
     int const to = plan.query_order[query];
+    constexpr int batch = 8;  // partial results that are looked at together
+    int const of_batch = lane % batch;
     // Rows are numbered by int: 2^31 of them, of 256 bytes and more, fit into no GPU's memory.
-    auto const partial = [&](int i) { return plan.merge_partials[i] * shape.query_heads + head; };
-    auto const log_sum_exp = [&](int at) { return __ldcg(&partials.log_sum_exps[at].value); };
-    int own = begin < end ? partial(min(begin + lane, end - 1)) : 0;
+    auto const partial = [&](int from) {
+      return plan.merge_partials[min(from + of_batch, end - 1)] * shape.query_heads + head;
+    };
+    int own = begin < end ? partial(begin) : 0;
     wait_for_arrivals(arrived(shape, begin, head), end - begin);
-    float own_log = begin + lane < end ? log_sum_exp(own) : -detail::infinity;
-    float top = own_log;
-#pragma unroll 1
-    for (int i = begin + lane + 32; i < end; i += 32) top = fmaxf(top, log_sum_exp(partial(i)));
-    for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(all, top, step));
-    float sum = 0.f;
+    float top = -detail::infinity, sum = 0.f;
     RowValues<value_dim> output;
 #pragma unroll 1
-    for (int from = begin; from < end; from += 32) {  // each thread weighs one of the next
-      if (from > begin) {
-        own = partial(min(from + lane, end - 1));
-        own_log = from + lane < end ? log_sum_exp(own) : -detail::infinity;
+    for (int from = begin; from < end; from += batch) {
+      float4 more[batch][parts];
+      FASTTREE_UNROLL
+      for (int k = 0; k < batch; ++k) FASTTREE_UNROLL
+      for (int p = 0; p < parts; ++p) {
+        auto const* const elements = reinterpret_cast<float4 const*>(
+            partials.outputs + std::int64_t{__shfl_sync(all, own, k)} * value_dim);
+        more[k][p] = output.has(p) ? __ldcg(elements + 32 * p + lane) : float4{};
       }
-      float const own_weight = own_log == -detail::infinity ? 0.f : __expf(own_log - top);
-      constexpr int batch = 8;  // partial results that are loaded before the first is added
-#pragma unroll 1
-      for (int j = 0; j < 32 && from + j < end; j += batch) {
-        float4 more[batch][parts];
-        FASTTREE_UNROLL
-        for (int k = 0; k < batch; ++k) FASTTREE_UNROLL
-        for (int p = 0; p < parts; ++p) {
-          auto const* const elements = reinterpret_cast<float4 const*>(
-              partials.outputs + std::int64_t{__shfl_sync(all, own, j + k)} * value_dim);
-          more[k][p] = output.has(p) ? __ldcg(elements + 32 * p + lane) : float4{};
-        }
-        FASTTREE_UNROLL
-        for (int k = 0; k < batch; ++k) {
-          float const weight = __shfl_sync(all, own_weight, j + k);
-          if (weight == 0.f) continue;  // perhaps without keys: what its output holds is not used
-          sum += weight;
-          output.add(weight, more[k]);
-        }
+      bool const exists = from + of_batch < end;
+      float const own_log = exists ? __ldcg(&partials.log_sum_exps[own].value) : -detail::infinity;
+      if (from + batch < end) own = partial(from + batch);
+      float raised = fmaxf(top, own_log);
+      for (int step = batch / 2; step > 0; step /= 2)
+        raised = fmaxf(raised, __shfl_xor_sync(all, raised, step));
+      float const base = raised == -detail::infinity ? 0.f : raised;
+      float const factor = __expf(top - base), own_weight = __expf(own_log - base);
+      top = raised;
+      sum *= factor;
+      output.scale(factor);
+      FASTTREE_UNROLL
+      for (int k = 0; k < batch; ++k) {
+        float const weight = __shfl_sync(all, own_weight, k);
+        if (weight == 0.f) continue;  // perhaps without keys: what its output holds is not used
+        sum += weight;
+        output.add(weight, more[k]);
       }
     }
     output.scale(sum == 0.f ? 0.f : __fdividef(1.f, sum));
@@ -151,49 +161,62 @@ struct ResultRows {
   /// Waits until so many have arrived, and prepares for the next call.
   __device__ static void wait_for_arrivals(int* arrived, int count) {
     if (count > 0 && threadIdx.x % 32 == 0) {
-      while (atomicAdd(arrived, 0) < count) __nanosleep(50);
-      __threadfence();
+      while (acquire(arrived) < count) __nanosleep(20);
       *arrived = 0;
     }
     __syncwarp();
   }
 
+  /// Reads a number so that what others wrote before they raised it is seen. PTX ISA, "ld".
+  __device__ static int acquire(int const* number) {
+    int value;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(number) : "memory");
+    return value;
+  }
+
   /// Writes a row of the warp, if it exists; called by all threads. Of every eight columns each of
   /// the four threads of the row has two.
   __device__ static void write_elements(float* to, std::int64_t stride, bool exists,
-                                        QueryRows<Shape, Warps> const& rows, int x, float factor,
-                                        std::uint32_t) {
+                                        QueryRows<Shape, Warps> const& rows, int x, int blocks,
+                                        float factor, std::uint32_t) {
     if (!exists) return;
     to += threadIdx.x % 4 * 2 * stride;
     auto const element = [&](int i, int e) { return rows.output[i][2 * x + e] * factor; };
     if (stride == 1 && reinterpret_cast<std::uintptr_t>(to) % sizeof(float2) == 0) {
       FASTTREE_UNROLL
-      for (int i = 0; i < value_dim / 8; ++i)
+      for (int i = 0; i < value_dim / 8; ++i) {
+        if (rows.ends_at(i) && i >= blocks) break;
         *reinterpret_cast<float2*>(to + 8 * i) = make_float2(element(i, 0), element(i, 1));
+      }
     } else {
       FASTTREE_UNROLL
-      for (int i = 0; i < value_dim / 8; ++i) FASTTREE_UNROLL
-      for (int e = 0; e < 2; ++e) to[(8 * i + e) * stride] = element(i, e);
+      for (int i = 0; i < value_dim / 8; ++i) {
+        if (rows.ends_at(i) && i >= blocks) break;
+        FASTTREE_UNROLL
+        for (int e = 0; e < 2; ++e) to[(8 * i + e) * stride] = element(i, e);
+      }
     }
   }
   template <class T>
   __device__ static void write_elements(T* to, std::int64_t stride, bool exists,
-                                        QueryRows<Shape, Warps> const& rows, int x, float factor,
-                                        std::uint32_t stage) {
+                                        QueryRows<Shape, Warps> const& rows, int x, int blocks,
+                                        float factor, std::uint32_t stage) {
     StagedRows<value_dim> const staged(stage);
     FASTTREE_UNROLL
-    for (int i = 0; i < value_dim / 8; ++i)
+    for (int i = 0; i < value_dim / 8; ++i) {
+      if (rows.ends_at(i) && i >= blocks) break;
       staged.put_pair(
           i, pack<operand<T>>(rows.output[i][2 * x] * factor, rows.output[i][2 * x + 1] * factor));
+    }
     __syncwarp();
     int const thread = static_cast<int>(threadIdx.x) % 4;
     if (exists && stride == 1 && reinterpret_cast<std::uintptr_t>(to) % sizeof(uint4) == 0) {
       FASTTREE_UNROLL
-      for (int i = thread; i < value_dim / 8; i += 4)
+      for (int i = thread; i < value_dim / 8 && i < blocks; i += 4)
         reinterpret_cast<uint4*>(to)[i] = staged.get_chunk(i);
     } else if (exists) {
 #pragma unroll 1
-      for (int d = thread; d < value_dim; d += 4) to[d * stride].bits = staged.get_element(d);
+      for (int d = thread; d < 8 * blocks; d += 4) to[d * stride].bits = staged.get_element(d);
     }
     __syncwarp();
   }

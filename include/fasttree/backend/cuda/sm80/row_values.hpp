@@ -45,13 +45,14 @@ struct RowValues {
     }
   }
 
-  /// Writes the row to `to`, elements `stride` apart, rounded to nearest even.
+  /// Writes columns [begin, end), multiples of four, of a row at `to`, elements `stride` apart,
+  /// rounded to nearest even.
   template <class T>
-  __device__ void store(T* to, std::int64_t stride) const {
+  __device__ void store(T* to, std::int64_t stride, int begin = 0, int end = Dim) const {
     bool const whole = stride == 1 && reinterpret_cast<std::uintptr_t>(to) % (4 * sizeof(T)) == 0;
     FASTTREE_UNROLL
     for (int p = 0; p < parts; ++p) {
-      if (!has(p)) continue;
+      if (column(p) < begin || column(p) >= end) continue;
       if (whole) {
         store_four(to + column(p), of[p]);
       } else {

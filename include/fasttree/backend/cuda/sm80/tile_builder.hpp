@@ -86,6 +86,7 @@ class TileBuilder {
       int const query = task_.item.query_begin + of_item;
       record.visible[row] = plan_.visible_keys[query];
       record.queries[row] = plan_.query_order[query];
+      record.of_item[row] = static_cast<std::uint8_t>(of_item);
       memory_.rows[row].key = &queries_(record.queries[row], head, 0);
       int const least = __reduce_min_sync(all, record.visible[row]);
       if (lane_ == 0) memory_.least_visible[part] = least;

@@ -26,9 +26,12 @@ struct Task {
     int query, head;
   };
   __device__ Row row(int number) const {
-    unsigned const of_item = static_cast<unsigned>(first_row + number);
-    unsigned const query = of_item / static_cast<unsigned>(group);
-    return {static_cast<int>(query), kv_head * group + static_cast<int>(of_item - query * group)};
+    return row_of(number, static_cast<int>(static_cast<unsigned>(first_row + number) /
+                                           static_cast<unsigned>(group)));
+  }
+  /// The same, its query being known.
+  __device__ Row row_of(int number, int query) const {
+    return {query, kv_head * group + first_row + number - query * group};
   }
 };
 
@@ -37,7 +40,12 @@ template <int Warps>
 struct TaskRecord {
   int queries[Block<Warps>::tile_rows];  ///< of the array of queries
   int visible[Block<Warps>::tile_rows];  ///< keys of its path that a row sees
+  /// The query of a row, counted from the first of the item's.
+  std::uint8_t of_item[Block<Warps>::tile_rows];
   Task task;
+
+  /// As of the task, without a division.
+  __device__ Task::Row row(int number) const { return task.row_of(number, of_item[number]); }
 };
 
 /// A tile of keys, which lie in the place of the ring that has the same number. Each warp that

@@ -60,9 +60,8 @@ struct SharedMemory {
   using Stored = typename Shape::element_type;
   using Tile = KeyTile<Shape, Warps>;
   static constexpr int most_stages = static_cast<int>(192 * 1024 / Blocks / sizeof(Tile));
-  static constexpr int senders = Warps / 4;
 
-  /// Eight rows of results of each warp; between barriers, outputs of some for as many others.
+  /// Eight rows of results of each warp; or outputs on their way from each to another.
   alignas(16) std::byte stage[Warps][16 * Shape::value_dim];
   float2 sums[Warps][warp_rows];  ///< maximum and sum of the weights
   TileRecord<Warps> tiles[most_stages];
@@ -72,9 +71,7 @@ struct SharedMemory {
   PhaseBarrier full[most_stages], empty[most_stages];
 
   __device__ std::uint32_t stage_of_warp() { return shared_address(stage[threadIdx.x / 32]); }
-  __device__ float2* outputs_of(int sender) {
-    return reinterpret_cast<float2*>(stage) + sender * warp_rows * Shape::value_dim / 2;
-  }
+  __device__ float2* pairs_of(int warp) { return reinterpret_cast<float2*>(stage[warp]); }
 
   /// Bytes with a ring of so many tiles.
   static constexpr std::size_t bytes(int stages) {
