@@ -26,9 +26,9 @@ struct ResultRows {
   Results<Output, Base> results;
   PartialArrays partials;
 
-  /// Writes what the warp has of `Rows` rows, eight or 16; of 16 all columns. Returns a bit for each
-  /// that is to be computed again: something of its output is not finite, or its logits are so large
-  /// that rounding spoils its weights. `stage`: of the warp's own, for StagedRows.
+  /// Writes what the warp has of `Rows` rows, eight or 16; of 16 all columns. Returns a bit for
+  /// each that is to be computed again: something of its output is not finite, or its logits are so
+  /// large that rounding spoils its weights. `stage`: of the warp's own, for StagedRows.
   template <int Rows>
   __device__ unsigned write(Shape const& shape, TaskRecord<Warps> const& record,
                             OwnResults const& own, QueryRows<Shape, Warps> const& rows,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rows that several warps have, each of some of the keys. What they have of
-// them is added up through shared memory and divided among them, half by half:
-// each sends one half of its rows, then of their columns, to another warp and
-// receives the half that it keeps.
+// Rows that several warps have, each of some of the keys. What they have of them is added up
+// through shared memory and divided among them, half by half: each sends one half of its rows, then
+// of their columns, to another warp, and adds what it receives to the half that it keeps.
 
 #include <cstdint>
 
@@ -13,8 +12,7 @@
 
 namespace fasttree::cuda::sm80 {
 
-/// `Memory`: the SharedMemory of the block, all of whose multiplying warps call
-/// the same.
+/// `Memory`: the SharedMemory of the block, all of whose multiplying warps call the same.
 template <class Shape, int Warps, class Memory>
 class SharedRows {
  public:
@@ -40,8 +38,8 @@ class SharedRows {
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ static void wait() { barrier<1, Block<Warps>::multiply_threads>(); }
 
-  /// Gives every warp the maxima and sums of its rows over all keys, and scales
-  /// its outputs to them.
+  /// Gives every warp the maxima and sums of its rows over all keys, and scales its outputs to
+  /// them.
   __device__ void merge_sums() const {
     FASTTREE_UNROLL
     for (int x = 0; x < 2; ++x)
@@ -77,8 +75,8 @@ class SharedRows {
     rows_.scale_outputs(factor);
   }
 
-  /// Keeps the first eight rows, or in the upper half of the warps the others,
-  /// which take their place.
+  /// Keeps the first eight rows, or in the upper half of the warps the others, which take their
+  /// place.
   __device__ void halve_rows(OwnResults& own) const {
     bool const upper = (warp() & Warps / 2) != 0;
     constexpr int at_once = all_blocks / 2;
@@ -97,8 +95,8 @@ class SharedRows {
     }
   }
 
-  /// Keeps half of the first `Have` blocks of columns, and half of these, as
-  /// long as warps `Half` apart have the same.
+  /// Keeps half of the first `Have` blocks of columns, and half of these, as long as warps `Half`
+  /// apart have the same.
   template <int Have, int Half>
   __device__ void halve_columns(OwnResults& own) const {
     if constexpr (Half > 0) {
@@ -114,8 +112,7 @@ class SharedRows {
     }
   }
 
-  /// Sends `Pairs` pairs of each thread to the warp `Half` on or back, and
-  /// receives as many.
+  /// Sends `Pairs` pairs of each thread to the warp `Half` on or back, and receives as many.
   template <int Pairs, int Half, class Sent, class Receive>
   __device__ void exchange(Sent const& sent, Receive const& receive) const {
     float2* const own = memory_.pairs_of(warp()) + lane();
