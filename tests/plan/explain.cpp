@@ -119,8 +119,8 @@ TEST_CASE("time is predicted for any machine, and so is the floor") {
                            .results = 1e30,
                            .wide = 1e30,
                            .narrow = 1e30};
-  double const before_last = slots > 1 ? 0 : 64;
-  CHECK(predict(plan.tables(), costs) == doctest::Approx(5 + before_last + 64 * Schedule::slow));
+  double const items = slots > 1 ? 64 * Schedule::slow : 128;
+  CHECK(predict(plan.tables(), costs) == doctest::Approx(5 + items));
   CHECK(predict_floor(plan.tables(), costs) == doctest::Approx(5 + 128 / slots));
   char expected[100];
   std::snprintf(

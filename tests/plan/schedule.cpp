@@ -21,7 +21,7 @@ using namespace fasttree;
 using Items = std::vector<std::pair<double, std::int64_t>>;  ///< a time, and how many take it
 
 /// When the last slot is free: each item goes to the slot that is free first, the longest first, and
-/// a slot is slow with its last.
+/// a slot is slow with its last, if there are others.
 double end_of_queue(Items items, int slots) {
   std::sort(items.begin(), items.end(), std::greater<>());
   std::priority_queue<double, std::vector<double>, std::greater<>> free;
@@ -32,7 +32,7 @@ double end_of_queue(Items items, int slots) {
       double const ends = free.top() + time;
       free.pop();
       free.push(ends);
-      end = std::max(end, ends + (Schedule::slow - 1) * time);
+      end = std::max(end, ends + (slots > 1 ? Schedule::slow - 1 : 0) * time);
     }
   return end;
 }

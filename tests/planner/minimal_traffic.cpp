@@ -191,6 +191,13 @@ TEST_CASE("where products are free, no plan of blocks of any small tree is cheap
   CHECK(trees > 8'000);
 }
 
+TEST_CASE("one slot takes two requests in one item, however little an item costs") {
+  MachineCosts const costs{.item = 1, .memory = 1, .cache = 0.5, .wide = 1e30, .in_turn = 1};
+  PlanTarget const target{.tiles = one_tile, .key_bytes = 1, .row_bytes = 0};
+  PrefixTree const tree = Forest{{-1, -1}, {1000, 1000}, {{0}, {1}}}.tree();
+  CHECK(plan_of(tree, target, MinimalTraffic<>{costs}).items.size() == 1);
+}
+
 TEST_CASE(
     "where products bound, the cheapest plan of blocks is exceeded by no more than cuts cost") {
   // The price of a cut is then an upper bound: what is hidden behind what else an item does.

@@ -27,8 +27,8 @@ struct TimeClass {
 /// Items in a queue, as a histogram of their times.
 class Schedule {
  public:
-  /// What a slow slot takes for an item, by what slots take in the mean. Slow ones take fewer items,
-  /// but for the last nobody steps in.
+  /// What a slow slot takes for an item, by what slots take in the mean, as on an H200; one slot is
+  /// the mean. Slow ones take fewer items, but for the last nobody steps in.
   static constexpr double slow = 1.03;
 
   constexpr void clear() {
@@ -76,7 +76,7 @@ class Schedule {
       while (items > 0) {
         Group& soonest = groups_[first_];
         Group const taken{soonest.when + time, std::min(items, soonest.slots)};
-        last_ = std::max(last_, soonest.when + slow * time);
+        if (slots_ > 1) last_ = std::max(last_, soonest.when + slow * time);
         items -= taken.slots;
         soonest.slots -= taken.slots;
         if (soonest.slots == 0) ++first_;

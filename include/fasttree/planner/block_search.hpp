@@ -49,7 +49,7 @@ class BlockSearch {
     try_heights(target_.queries(tiles_.wide), few_queries_);
     if (paths_.is_parted()) {
       int const height = std::min(2 * few_queries_, target_.queries(tiles_.wide));
-      if (least_load(height) >= best_) return;
+      if (least_load(height) >= worth * best_) return;
       paths_.part(false);
       try_heights(height, few_queries_);
     }
@@ -105,9 +105,9 @@ class BlockSearch {
   /// of half an octave.
   constexpr void try_heights(int height, int above) {
     for (; height > above; height = half(height)) {
-      if (best_ != unsplit && least_load(height) >= best_) return;
+      if (best_ != unsplit && least_load(height) >= worth * best_) return;
       cut(height);
-      if (mean_load_ >= worth * best_) return;  // and that of lower blocks is hardly less
+      if (mean_load_ >= worth * best_) return;  // and that of lower blocks is seldom less
       for (double const share : {unsplit, 2.0, 1.41, 1.0, 0.71, 0.5, 0.35, 0.25, 0.18, 0.125}) {
         double const longest = share == unsplit ? unsplit : item_ + share * mean_load_;
         if (longest >= longest_block_ && share != unsplit) continue;

@@ -6,9 +6,9 @@
 // both sides share, read once more; cut_into_blocks finds the cuts of least price for any height.
 // From the height of a tile down to one query, each with its longest blocks unsplit or in pieces of
 // several lengths (which cost partial results, and are taken to be a quarter dearer than they
-// seem), the plan of least predicted time is taken. Where the narrow tile saves more than partial
-// results cost, nodes of few queries are read apart. The plan is compared with one that shares
-// nothing, and the faster is taken.
+// seem), the plan of least predicted time is taken, a later one if it gains half a percent. Where
+// the narrow tile saves more than partial results cost, nodes of few queries are read apart. The
+// plan is compared with one that shares nothing, and the faster is taken.
 
 #include <algorithm>
 #include <concepts>
@@ -28,9 +28,10 @@
 namespace fasttree {
 
 /// What MinimalTraffic asks of a cost model: the time of a slot (microseconds, or whatever is to be
-/// least) for an item of some work, and how much faster a slot is while the others rest. Where the
-/// work of two items takes longer in one, or in two if divided evenly, it may miss the best of the
-/// plans that it knows.
+/// least) for an item of some work, and how much faster a slot is while the others rest. It is asked
+/// about items of a million keys as well, by which a key is priced. Where the work of some items
+/// takes longer in one, or divided evenly among as many, it may miss the best of the plans that it
+/// knows.
 template <class Costs>
 concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemWork const& work) {
   { costs.item_time(target, work) } -> std::convertible_to<double>;
