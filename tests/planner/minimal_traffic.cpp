@@ -72,17 +72,8 @@ struct GivenBlocks {
   }
 };
 
-/// What one slot takes for all items of a plan.
-double work_time(PlanTables const& tables, MachineCosts const& costs) {
-  double sum = 0;
-  for (WorkItem const& item : tables.items)
-    sum += costs.item_time(tables.target, work_of(tables, item)) * tables.target.kv_heads;
-  return sum;
-}
-
-/// The least of all plans of blocks that are no taller than a tile.
-double least_work_time(PrefixTree const& tree, PlanTarget const& target,
-                       MachineCosts const& costs) {
+/// The least predicted time of all plans of blocks that are no taller than a tile.
+double least_time(PrefixTree const& tree, PlanTarget const& target, MachineCosts const& costs) {
   int const queries = tree.queries(), height = target.queries(target.tiles.wide);
   double least = std::numeric_limits<double>::infinity();
   for (unsigned cuts = 1; cuts < 1U << queries; cuts += 2) {
@@ -92,8 +83,7 @@ double least_work_time(PrefixTree const& tree, PlanTarget const& target,
       tall = (cuts >> i & 1) == 1 ? 1 : tall + 1;
       allowed = allowed && tall <= height;
     }
-    if (allowed)
-      least = std::min(least, work_time(plan_of(tree, target, GivenBlocks{cuts}), costs));
+    if (allowed) least = std::min(least, predict(plan_of(tree, target, GivenBlocks{cuts}), costs));
   }
   return least;
 }
@@ -182,8 +172,8 @@ TEST_CASE("where products are free, no plan of blocks of any small tree is cheap
   PlanTarget const target{.tiles = one_tile, .key_bytes = 1, .row_bytes = 0};
   int trees = 0;
   auto const check = [&](PrefixTree const& tree) {
-    double const time = work_time(plan_of(tree, target, MinimalTraffic<>{costs}), costs);
-    CHECK(time == doctest::Approx(least_work_time(tree, target, costs)).epsilon(1e-12));
+    double const time = predict(plan_of(tree, target, MinimalTraffic<>{costs}), costs);
+    CHECK(time == doctest::Approx(least_time(tree, target, costs)).epsilon(1e-12));
     ++trees;
   };
   each_small_tree(3, {0, 1, 6}, 2, check);
@@ -210,7 +200,7 @@ TEST_CASE(
       double const keys = work_of(tables, item).more_keys;
       more += costs.item + std::max(keys / costs.cache, 2 * keys / costs.wide);
     }
-    CHECK(work_time(tables, costs) <= least_work_time(tree, target, costs) + more + 1e-9);
+    CHECK(predict(tables, costs) <= least_time(tree, target, costs) + more + 1e-9);
   });
 }
 

@@ -4,7 +4,7 @@
 // of blocks of eight warps. Rates were fitted to times of plans of MinimalTraffic and NoSharing on
 // the FastTree paper's trees and on batches of real servers. What opens and closes an item hides
 // behind memory but for the first and the last of a block: most of it is moved into the launch, and
-// of the rest what made the fastest plans. Constants that bench/calibrate.cpp fits predict plans of
+// `item` is what made the fastest plans. Constants that bench/calibrate.cpp fitted predict plans of
 // all kinds better, and chose slower ones: bench/results/h200_versions.json has both. One block
 // of four warps to a multiprocessor was seen to read as fast, and to multiply at two thirds of the
 // rate; to that nothing was fitted.

@@ -4,8 +4,6 @@
 // through shared memory and divided among them, half by half: each sends one half of its rows, then
 // of their columns, to another warp, and adds what it receives to the half that it keeps.
 
-#include <cstdint>
-
 #include <fasttree/backend/cuda/sm80/query_rows.hpp>
 #include <fasttree/backend/cuda/sm80/result_rows.hpp>
 #include <fasttree/backend/cuda/sm80/tiles.hpp>
