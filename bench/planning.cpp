@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fasttree/planner/update_tables.hpp>
@@ -42,20 +43,23 @@ void describe(benchmark::State& state, PrefixTree const& tree, PlanTables const&
   state.counters["partials"] = tables.partials;
 }
 
-void time_plan(benchmark::State& state, Forest const& forest, Heads heads, Planner const& planner) {
-  PrefixTree const tree = forest.tree();
+/// Plans of the forests in turn: the more there are, the less a processor can know of what comes.
+void time_plan(benchmark::State& state, std::vector<Forest> const& forests, Heads heads,
+               Planner const& planner) {
+  std::vector<PrefixTree> trees;
+  for (Forest const& forest : forests) trees.push_back(forest.tree());
   Grouping grouping;
   PlanTables tables;
-  planner.plan(tree, heads, grouping, tables);
+  for (PrefixTree const& tree : trees) planner.plan(tree, heads, grouping, tables);
   long const before = test::allocations;
-  long long calls = 0;
+  std::size_t calls = 0;
   for (auto _ : state) {
-    planner.plan(tree, heads, grouping, tables);
+    planner.plan(trees[calls % trees.size()], heads, grouping, tables);
     benchmark::DoNotOptimize(tables.partials);
     if (++calls == 1)
       state.counters["allocations"] = static_cast<double>(test::allocations - before);
   }
-  describe(state, tree, tables);
+  describe(state, trees.front(), tables);
 }
 
 void time_tree(benchmark::State& state, Forest const& forest) {
@@ -138,15 +142,21 @@ void add_updates(NamedForest const& named, Heads heads) {
   })->Unit(benchmark::kMicrosecond);
 }
 
-void add(NamedForest const& named, std::vector<Heads> const& all_heads,
-         std::vector<Planner> const& planners) {
-  auto const forest = std::make_shared<Forest const>(named.forest);
+void add_plans(std::string const& name, std::vector<Forest> forests,
+               std::vector<Heads> const& all_heads, std::vector<Planner> const& planners) {
+  auto const shared = std::make_shared<std::vector<Forest> const>(std::move(forests));
   for (Heads const heads : all_heads)
     for (Planner const& planner : planners)
       benchmark::RegisterBenchmark(
-          ("plan/" + named.name + "/" + heads.name() + "/" + planner.name).c_str(),
-          [=](benchmark::State& state) { time_plan(state, *forest, heads, planner); })
+          ("plan/" + name + "/" + heads.name() + "/" + planner.name).c_str(),
+          [=](benchmark::State& state) { time_plan(state, *shared, heads, planner); })
           ->Unit(benchmark::kMicrosecond);
+}
+
+void add(NamedForest const& named, std::vector<Heads> const& all_heads,
+         std::vector<Planner> const& planners) {
+  add_plans(named.name, {named.forest}, all_heads, planners);
+  auto const forest = std::make_shared<Forest const>(named.forest);
   benchmark::RegisterBenchmark(("tree/" + named.name).c_str(), [=](benchmark::State& state) {
     time_tree(state, *forest);
   })->Unit(benchmark::kMicrosecond);
@@ -169,7 +179,12 @@ int main(int argc, char** argv) {
     for (Heads const heads : bench::paper_heads()) add_updates(leaves, heads);
     for (NamedForest const& real : bench::real_forests()) add(real, {grouped}, planners);
 
-    // Shapes of 1024 requests and more: the time should grow as they do.
+    // Trees of 1024 requests that are all new to the processor, and shapes of 1024 requests and more:
+    // the time should grow as they do.
+    std::vector<Forest> in_turn;
+    for (std::uint64_t seed = 1; seed <= 32; ++seed)
+      in_turn.push_back(bench::bushes(2048 / shrink, 1024 / shrink, 0, seed));
+    add_plans("32_bushes_in_turn", in_turn, bench::paper_heads(), planners);
     for (int requests = 1024 / shrink; requests <= (1 << 18) / shrink; requests *= 4) {
       add(bench::named("bushes", bench::bushes(2 * requests, requests)), {grouped}, planners);
       add(bench::named("forest", bench::bushes(2 * requests, requests, 100)), {grouped}, planners);

@@ -4,6 +4,7 @@
 // name by which results files know it.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -75,8 +76,8 @@ inline std::vector<NamedForest> real_forests() {
 
 /// Each node below a random one of those before it, and requests on random nodes; of 1000 nodes,
 /// `roots` are roots.
-inline Forest bushes(int nodes, int requests, int roots = 0) {
-  test::Random random(1);
+inline Forest bushes(int nodes, int requests, int roots = 0, std::uint64_t seed = 1) {
+  test::Random random(seed);
   Forest forest;
   for (int i = 0; i < nodes; ++i) {
     bool const root = i == 0 || (roots > 0 && random.integer(0, 999) < roots);

@@ -125,15 +125,15 @@ constexpr Tiles one_tile{{4, 4}, {4, 4}};
 
 TEST_CASE("cuts are the cheapest of all cuts, whatever is shared and for every height") {
   int const values[] = {forced_cut, 0, 1, 3};
-  std::vector<BlockBegin> window;
-  std::vector<int> last, blocks;
-  for (int queries = 1; queries <= 6; ++queries)
+  std::vector<double> least, with_block, stretch;
+  std::vector<int> blocks;
+  for (int queries = 1; queries <= 7; ++queries)
     for (int number = 0; number < 1 << (2 * queries); ++number) {
       std::vector<int> shared;
       for (int i = 0; i < queries; ++i) shared.push_back(values[number >> (2 * i) & 3]);
       for (int height = 1; height <= queries; ++height)
         for (CutPrice const price : {CutPrice{1, 1}, CutPrice{4, 1}, CutPrice{0.25, 1}}) {
-          cut_into_blocks(shared, height, price, blocks, {last, window});
+          cut_into_blocks(shared, height, price, blocks, {least, with_block, stretch});
           double sum = 0;
           for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
             sum += price.item + price.key * std::max(shared[blocks[i]], 0);

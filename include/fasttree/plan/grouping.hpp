@@ -40,13 +40,6 @@ struct QueryPath {
   int top;       ///< above the node at which it may be parted; see planner/path_parts.hpp
 };
 
-/// A query with which a block may begin, and the price of the blocks before it and of one from it
-/// on.
-struct BlockBegin {
-  int query;
-  double price;
-};
-
 /// Memory for policies to think in; what it holds means nothing between plans. Each array is named
 /// by what planner/path_parts.hpp, query_blocks.hpp and block_search.hpp keep in it.
 struct PolicyScratch {
@@ -55,8 +48,7 @@ struct PolicyScratch {
   std::vector<double> upper_keys, lower_keys;           ///< by queries
   std::vector<double> wide_rows;                        ///< by queries
   std::vector<double> gain;                             ///< by queries of a node
-  std::vector<int> last_block;                          ///< by queries
-  std::vector<BlockBegin> window;                       ///< by queries
+  std::vector<double> least, with_block, stretch;       ///< by queries
   std::vector<int> block_begins;
   std::vector<PricedBlock> blocks, best_blocks;
   std::vector<int> block_order, class_of_block, next_in_class;

@@ -13,6 +13,7 @@
 #include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
 #include <fasttree/plan/schedule.hpp>
+#include <fasttree/planner/block_pieces.hpp>
 #include <fasttree/planner/path_parts.hpp>
 #include <fasttree/planner/policies.hpp>
 #include <fasttree/planner/query_blocks.hpp>
@@ -44,7 +45,7 @@ class BlockSearch {
   /// more; pieces come closer still and make partial results.
   constexpr void run() {
     paths_.part(true);
-    choose_lower_height();
+    cut_lower();
     if (apart_.gain.empty()) return try_heights(target_.queries(tiles_.wide), 0);
     try_heights(target_.queries(tiles_.wide), few_queries_);
     if (paths_.is_parted()) {
@@ -61,23 +62,17 @@ class BlockSearch {
   constexpr void append_groups() {
     sort_blocks();
     for (int const i : order_) {
-      PricedBlock const& block = best_blocks_[i];
-      std::int64_t const pieces = pieces_of(block, longest_piece_);
-      open(block.begin, block.end);
-      paths_.append({block.begin, block.end}, block.upper);
-      if (pieces > 1) cut_group(block, pieces);
+      std::int64_t const pieces = pieces_of(best_blocks_[i], longest_piece_);
+      QueryBlock const block = append_group(best_blocks_[i]);
+      auto const time = [&](KeyRange const& range) { return key_time(range, block); };
+      if (pieces > 1) cut_evenly(block, pieces, tiles_.wide.key_rows, time, grouping_);
     }
   }
 
   /// The same, but with long paths cut every `piece` keys from their beginning.
   constexpr void append_fixed_pieces(int piece) {
     sort_blocks();
-    for (int const i : order_) {
-      PricedBlock const& block = best_blocks_[i];
-      open(block.begin, block.end);
-      paths_.append({block.begin, block.end}, block.upper);
-      cut_group_at_multiples(block, piece);
-    }
+    for (int const i : order_) cut_at_multiples(append_group(best_blocks_[i]), piece, grouping_);
   }
 
  private:
@@ -86,6 +81,11 @@ class BlockSearch {
   /// How much dearer pieces are taken to be than is seen here: what is left at the ends of ranges
   /// becomes items of its own, and partial results are waited for.
   static constexpr double of_pieces = 1.25;
+
+  /// Of the items of blocks that are not cut.
+  struct BlockTimes {
+    double sum = 0, longest = 0;
+  };
 
   /// Microseconds of work in an item that has much of it, so that the item's own do not count.
   constexpr double price(ItemWork const& work) const {
@@ -154,41 +154,48 @@ class BlockSearch {
                      price({.new_keys = 1, .narrow_rows = narrow}));
       any = any || gain.back() > 0;
     }
+    gain.push_back(0);
     if (!any) gain.clear();
     return {gain, partial_item_, target_.group * (2 * partial_row_ + merged_row_)};
   }
 
   // ---- blocks
 
-  /// Finds the height at which the lower parts take least.
-  constexpr void choose_lower_height() {
-    double least = unsplit;
+  /// Makes the blocks of the lower parts, of the height at which they take least.
+  constexpr void cut_lower() {
+    blocks_.clear();
     for (int height = few_queries_; height > 0 && paths_.is_parted(); height /= 2) {
-      blocks_.clear();
-      mean_load_ = 0;
-      add_blocks(paths_.lower, height);
-      if (mean_load_ >= least) break;
-      least = mean_load_;
-      lower_height_ = height;
+      auto const before = static_cast<std::ptrdiff_t>(blocks_.size());
+      BlockTimes const times = add_blocks(paths_.lower, height);
+      if (before > 0 && times.sum >= lower_times_.sum) {
+        blocks_.erase(blocks_.begin() + before, blocks_.end());
+        break;
+      }
+      blocks_.erase(blocks_.begin(), blocks_.begin() + before);
+      lower_times_ = times;
     }
+    lower_blocks_ = static_cast<std::ptrdiff_t>(blocks_.size());
   }
 
-  /// Makes the blocks of a height.
+  /// Makes the blocks of a height, behind those of the lower parts.
   constexpr void cut(int height) {
-    blocks_.clear();
-    longest_block_ = mean_load_ = 0;
-    add_blocks(paths_.upper, height);
-    if (paths_.is_parted()) add_blocks(paths_.lower, lower_height_);
-    mean_load_ *= static_cast<double>(target_.kv_heads) / target_.slots;
+    bool const parted = paths_.is_parted();
+    blocks_.erase(blocks_.begin() + (parted ? lower_blocks_ : 0), blocks_.end());
+    BlockTimes const upper = add_blocks(paths_.upper, height);
+    BlockTimes const lower = parted ? lower_times_ : BlockTimes{};
+    longest_block_ = std::max(upper.longest, lower.longest);
+    mean_load_ = (upper.sum + lower.sum) * target_.kv_heads / target_.slots;
     require(mean_load_ >= 0 && mean_load_ < unsplit, "MinimalTraffic", "costs",
             "finite times, 0 or more", mean_load_);
   }
 
-  constexpr void add_blocks(PathPart const& part, int height) {
+  /// Appends the blocks of a height of a part.
+  constexpr BlockTimes add_blocks(PathPart const& part, int height) {
+    BlockTimes times;
     auto& scratch = grouping_.scratch;
     auto& begins = scratch.block_begins;
     cut_into_blocks(part.shared, height, {item_, price({.more_keys = 1})}, begins,
-                    {.last = scratch.last_block, .window = scratch.window});
+                    {scratch.least, scratch.with_block, scratch.stretch});
     bool const upper = &part == &paths_.upper;
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       QueryBlock const block{begins[i], begins[i + 1]};
@@ -207,9 +214,10 @@ class BlockSearch {
                                                      .partial_rows = partial ? rows : 0,
                                                      .merged_rows = partial ? rows / 2 : 0});
       blocks_.push_back({block.begin, block.end, upper, partial, keys, time});
-      longest_block_ = std::max(longest_block_, time);
-      mean_load_ += time;
+      times.sum += time;
+      times.longest = std::max(times.longest, time);
     }
+    return times;
   }
 
   // ---- pieces
@@ -289,93 +297,23 @@ class BlockSearch {
       order_[next[classes[i]]++] = static_cast<int>(i);
   }
 
-  constexpr void open(int query_begin, int query_end) {
-    open_group(query_begin, query_end, query_end - query_begin, std::numeric_limits<int>::max(),
-               grouping_);
+  constexpr QueryBlock append_group(PricedBlock const& priced) {
+    QueryBlock const block{priced.begin, priced.end};
+    open_block(block, grouping_);
+    paths_.append(block, priced.upper);
+    return block;
   }
 
-  /// Takes the ranges of the group that was opened last out of it, to be put back in pieces.
-  constexpr void take_ranges_back() {
-    auto const begin = grouping_.ranges.begin() + grouping_.groups.back().range_begin;
-    grouping_.scratch.ranges.assign(begin, grouping_.ranges.end());
-    grouping_.ranges.erase(begin, grouping_.ranges.end());
-    grouping_.groups.pop_back();
-  }
-
-  /// Appends the keys [from, to) of a range to the group that was opened last, and widens it to the
-  /// queries of the block that read them.
-  constexpr void append_part(KeyRange range, int from, int to, PricedBlock const& block) {
-    range.slot_begin += from;
-    range.position += from;
-    range.length = to - from;
-    grouping_.ranges.push_back(range);
-    KeyGroup& group = grouping_.groups.back();
-    group.range_end = static_cast<int>(grouping_.ranges.size());
-    group.query_begin = std::min(group.query_begin, std::max(range.query_begin, block.begin));
-    group.query_end = std::max(group.query_end, std::min(range.query_end, block.end));
-    group.queries_per_item = group.query_end - group.query_begin;
-  }
-
-  /// Cuts the group that was opened last into pieces that take equally long.
-  constexpr void cut_group(PricedBlock const& block, std::int64_t pieces) {
-    take_ranges_back();
-    auto const key_time = [&](KeyRange const& range) {
-      int const queries =
-          std::min(range.query_end, block.end) - std::max(range.query_begin, block.begin);
-      bool const is_new = range.query_begin >= block.begin;
-      auto const rows =
-          round_up<std::int64_t>(std::int64_t{queries} * target_.group, tiles_.wide.row_step);
-      return price({.new_keys = is_new ? 1.0 : 0.0,
-                    .more_keys = is_new ? 0.0 : 1.0,
-                    .wide_rows = static_cast<double>(rows)});
-    };
-    double whole = 0;
-    for (KeyRange const& range : grouping_.scratch.ranges) whole += range.length * key_time(range);
-    int const tile = tiles_.wide.key_rows;
-    bool is_first = true;
-    double room = 0;  // of the present piece
-    for (KeyRange const& range : grouping_.scratch.ranges) {
-      double const one = key_time(range);
-      for (int from = 0; from < range.length;) {
-        if (is_first || room < one * tile / 2) {
-          is_first = false;
-          open(block.end, block.begin);  // no queries yet
-          room += whole / static_cast<double>(pieces);
-        }
-        int const rest = range.length - from;
-        double const fit = std::max(1.0, (room + one * tile / 2) / (one * tile));
-        int const taken = fit * tile < rest ? static_cast<int>(fit) * tile : rest;
-        append_part(range, from, from + taken, block);
-        room -= taken * one;
-        from += taken;
-      }
-    }
-  }
-
-  /// Cuts the group that was opened last at multiples of `piece` along each path.
-  constexpr void cut_group_at_multiples(PricedBlock const& block, int piece) {
-    take_ranges_back();
-    auto& ranges = grouping_.scratch.ranges;
-    std::sort(ranges.begin(), ranges.end(), [](KeyRange const& a, KeyRange const& b) {
-      return a.position != b.position ? a.position < b.position : a.query_begin < b.query_begin;
-    });
-    std::size_t open_ranges = 0, next = 0;  // [0, open_ranges): with keys from `begin` on
-    for (std::int64_t begin = 0; open_ranges > 0 || next < ranges.size(); begin += piece) {
-      std::int64_t const end = begin + piece;
-      while (next < ranges.size() && ranges[next].position < end)
-        ranges[open_ranges++] = ranges[next++];
-      open(block.end, block.begin);
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < open_ranges; ++i) {
-        KeyRange const range = ranges[i];
-        auto const from = static_cast<int>(std::max<std::int64_t>(begin - range.position, 0));
-        auto const to =
-            static_cast<int>(std::min<std::int64_t>(end - range.position, range.length));
-        append_part(range, from, to, block);
-        if (to < range.length) ranges[kept++] = range;
-      }
-      open_ranges = kept;
-    }
+  /// What a key of a range takes in an item of a block.
+  constexpr double key_time(KeyRange const& range, QueryBlock block) const {
+    int const queries =
+        std::min(range.query_end, block.end) - std::max(range.query_begin, block.begin);
+    bool const is_new = range.query_begin >= block.begin;
+    auto const rows =
+        round_up<std::int64_t>(std::int64_t{queries} * target_.group, tiles_.wide.row_step);
+    return price({.new_keys = is_new ? 1.0 : 0.0,
+                  .more_keys = is_new ? 0.0 : 1.0,
+                  .wide_rows = static_cast<double>(rows)});
   }
 
   Costs const& costs_;
@@ -383,14 +321,15 @@ class BlockSearch {
   Tiles const tiles_;
   Grouping& grouping_;
   double item_, partial_row_, partial_item_, merged_row_;  ///< prices, those of items without work
-  int few_queries_;       ///< of a block that takes the narrow tile
-  int lower_height_ = 1;  ///< of blocks of lower parts
+  int few_queries_;  ///< of a block that takes the narrow tile
   PrefixTree const& tree_;
   ApartPrices apart_;
   PathParts paths_;
   std::vector<PricedBlock>& blocks_ = grouping_.scratch.blocks;
   std::vector<PricedBlock>& best_blocks_ = grouping_.scratch.best_blocks;
   std::vector<int>& order_ = grouping_.scratch.block_order;
+  std::ptrdiff_t lower_blocks_ = 0;                  // that come first where paths are parted
+  BlockTimes lower_times_;                           // of these
   double longest_block_ = 0, mean_load_ = 0;         // of the present blocks
   double best_ = unsplit, longest_piece_ = unsplit;  // of the best
   bool best_is_parted_ = false;

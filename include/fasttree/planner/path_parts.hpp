@@ -23,7 +23,7 @@ namespace fasttree {
 
 /// When the lower part of a path is read apart.
 struct ApartPrices {
-  std::span<double const> gain;  ///< by queries of a node: what a key of it gains; no more queries
+  std::span<double const> gain;  ///< of a key, by queries of its node; the last, 0, is of more
   double item = 0;               ///< lost by each subtree that is read apart,
   double query = 0;              ///< and by each of its queries if keys above are read elsewhere
 };
@@ -53,7 +53,9 @@ class PathParts {
         paths_(grouping.scratch.paths),
         parted_(grouping.scratch.parted),
         wide_rows_(grouping.scratch.wide_rows) {
-    measure_paths(apart);
+    measure_paths();
+    measure_nodes();
+    if (!apart.gain.empty()) find_tops(apart);
   }
 
   /// Parts paths at the topmost nodes of few queries, where that pays, or none of them, and sums.
@@ -75,7 +77,7 @@ class PathParts {
   /// of queries have as many bits.
   constexpr double least_reads(int height) const {
     double reads = 0;
-    for (NodeKeys const& of : keys_by_queries_)
+    for (NodeKeys const& of : std::span(keys_by_queries_).subspan(1))  // others are not read
       reads += std::max(static_cast<double>(of.keys), static_cast<double>(of.pairs) / height);
     return reads;
   }
@@ -130,61 +132,66 @@ class PathParts {
   /// Keys of the upper part of a path.
   constexpr int above_of(QueryPath const& path) const { return is_parted_ ? path.top : path.keys; }
 
-  /// Measures the path of each query. Keys that it shares with the query before it end above the
-  /// highest of the nodes whose queries begin with it.
-  constexpr void measure_paths(ApartPrices const& apart) {
-    PrefixTree const& tree = tree_;
-    std::span<PathNode const> const nodes = tree.path_nodes();
-    std::span<int const> const bottoms = tree.bottoms(), begins = tree.query_begins();
-    int const most = target_.queries(target_.tiles.wide);
-    int const few = static_cast<int>(apart.gain.size()) - 1;
-    int top = PrefixTree::no_parent, top_begin = 0, top_end = 0;  // a topmost node of few queries
-    double gained = 0;                                            // below it
+  /// Measures the path of each query.
+  constexpr void measure_paths() {
+    std::span<PathNode const> const nodes = tree_.path_nodes();
+    std::span<int const> const bottoms = tree_.bottoms(), begins = tree_.query_begins();
     std::int64_t all_seen = 0;
-    paths_.resize(tree.queries());
-    for (int at = 0, place = 0; at <= tree.requests(); ++at) {
-      int const begin = begins[at];
-      if (begin >= top_end) {
-        if (top != PrefixTree::no_parent) part_at(top, {top_begin, top_end}, gained, apart);
-        top = PrefixTree::no_parent;
-        top_begin = top_end = begin;
-        gained = 0;
+    paths_.resize(tree_.queries() + 1);  // the last for nodes that have none and follow all
+    for (std::size_t at = 0; at < bottoms.size(); ++at) {
+      int const bottom = bottoms[at], keys = nodes[bottom].path_length();
+      int const begin = begins[at], end = begins[at + 1];
+      for (int query = begin; query < end; ++query) {
+        int const seen = std::max(0, keys - (end - 1 - query));
+        paths_[query] = {bottom, keys, seen, keys, keys, keys};
+        all_seen += seen;
       }
-      if (at == tree.requests()) break;
-      int const bottom = bottoms[at], queries = begins[at + 1] - begin;
-      if (queries == 0) continue;
-      int const keys = nodes[bottom].path_length();
-      int shared = keys, unpadded = keys;
-      // All nodes between two bottoms to which somebody attends lie above the second.
-      for (; place <= bottom; ++place) {
-        PathNode const& node = nodes[place];
-        if (node.queries == 0) continue;
-        NodeKeys& of = keys_by_queries_[std::bit_width(static_cast<unsigned>(node.queries))];
-        of.keys += node.length;
-        of.pairs += std::int64_t{node.length} * node.queries;
-        shared = std::min(shared, node.position);
-        if (node.queries <= most) unpadded = std::min(unpadded, node.position);
-        if (node.queries > few) continue;
-        gained += node.length * apart.gain[node.queries];
-        if (begin >= top_end) top = place, top_end = begin + node.queries;
-      }
-      for (int query = begin, seen = keys - queries; query < begin + queries; ++query) {
-        paths_[query] = {bottom, keys, std::max(0, ++seen), shared, unpadded, keys};
-        shared = unpadded = keys;
-        all_seen += paths_[query].seen;
-      }
-      if (keys > 0) readers_ += queries;
+      readers_ += keys > 0 ? end - begin : 0;
     }
     seen_keys_ = static_cast<double>(all_seen);
   }
 
-  /// Lets the paths of a subtree's queries be parted above its top, if that gains enough.
-  constexpr void part_at(int top, QueryBlock queries, double gained, ApartPrices const& apart) {
-    int const above = tree_.path_nodes()[top].position;
-    double const lost = apart.item + (above > 0 ? apart.query * queries.queries() : 0);
+  /// Counts the keys of nodes, and ends what queries share above the nodes that begin with them.
+  /// Without branches, which would not be foreseen in a tree that has just changed.
+  constexpr void measure_nodes() {
+    int const most = target_.queries(target_.tiles.wide);
+    for (PathNode const& node : tree_.path_nodes()) {
+      NodeKeys& of = keys_by_queries_[std::bit_width(static_cast<unsigned>(node.queries))];
+      of.keys += node.length;
+      of.pairs += std::int64_t{node.length} * node.queries;
+      QueryPath& first = paths_[node.query_begin];
+      int const above = node.queries > 0 ? node.position : first.shared;
+      first.shared = std::min(first.shared, above);
+      int const padded = node.queries <= most ? above : first.unpadded;
+      first.unpadded = std::min(first.unpadded, padded);
+    }
+  }
+
+  /// Lets paths be parted above the topmost nodes of few queries, where that gains enough.
+  constexpr void find_tops(ApartPrices const& apart) {
+    auto const most = static_cast<unsigned>(apart.gain.size()) - 1;
+    PathNode const* top = nullptr;  // the last of them
+    int top_end = 0;
+    double gained = 0;  // on and below it
+    for (PathNode const& node : tree_.path_nodes()) {
+      auto const queries = static_cast<unsigned>(node.queries);
+      if (queries - 1 < most - 1 && node.query_begin >= top_end) {
+        if (top != nullptr) part_at(*top, gained, apart);
+        top = &node;
+        top_end = node.query_begin + node.queries;
+        gained = 0;
+      }
+      gained += node.length * apart.gain[std::min(queries, most)];
+    }
+    if (top != nullptr) part_at(*top, gained, apart);
+  }
+
+  constexpr void part_at(PathNode const& top, double gained, ApartPrices const& apart) {
+    double const lost = apart.item + (top.position > 0 ? apart.query * top.queries : 0);
     if (gained <= lost) return;
     may_part_ = true;
-    for (int query = queries.begin; query < queries.end; ++query) paths_[query].top = above;
+    for (int query = top.query_begin; query < top.query_begin + top.queries; ++query)
+      paths_[query].top = top.position;
   }
 
   /// Sums over queries. Only a query without keys in either part may be joined to others in a part

@@ -4,12 +4,11 @@
 // keys that the queries on both sides of it share, which are read once more:
 //     price(cuts) = sum over cuts i of (item + key * shared[i]),
 // least under a bound on the height of blocks, by dynamic programming over the queries with a
-// sliding minimum: exact, in linear time.
+// sliding minimum, of two halves (van Herk 1992): exact, in linear time, without a branch for each.
 
 #include <algorithm>
+#include <limits>
 #include <vector>
-
-#include <fasttree/plan/grouping.hpp>
 
 namespace fasttree {
 
@@ -28,11 +27,52 @@ struct CutPrice {
 /// The value of `shared` where a block must begin: nothing is shared and nothing may be joined.
 inline constexpr int forced_cut = -1;
 
-/// Memory of `cut_into_blocks`.
+/// Memory of `cut_into_blocks`: prices by queries.
 struct CutScratch {
-  std::vector<int>& last;           ///< query -> where the last of the blocks before it begins
-  std::vector<BlockBegin>& window;  ///< where the present block may begin, cheapest first
+  std::vector<double>& least;       ///< of the blocks before the query
+  std::vector<double>& with_block;  ///< the same, and of a block that begins with it
+  std::vector<double>& stretch;     ///< least of those with a block that begins in the last stretch
 };
+
+namespace detail {
+
+/// Appends where the blocks of [begin, end) begin: of more queries than one may have, where a block
+/// must begin with the first only.
+constexpr void cut_run(std::vector<int> const& shared, int begin, int end, int height,
+                       CutPrice price, std::vector<int>& blocks, CutScratch const& scratch) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  auto& [least, with_block, stretch] = scratch;
+  // A block before a query begins in the query's own stretch of `height` queries or in the one
+  // before, less than `height` away: the least is known of each beginning of the one and each end
+  // of the other.
+  std::fill_n(stretch.begin() + begin, height, infinity);
+  stretch[begin] = 0;
+  for (int first = begin; first < end; first += height) {
+    int const last = std::min(first + height, end);
+    double own = infinity;
+    for (int query = first; query < last; ++query) {
+      double const cut = price.item + price.key * std::max(shared[query], 0);
+      least[query] = std::min(own, stretch[query]);
+      with_block[query] = least[query] + cut;
+      own = std::min(own, stretch[query] + cut);
+    }
+    double of_end = infinity;
+    for (int query = last; query-- > first;)
+      stretch[query + height] = of_end = std::min(of_end, with_block[query]);
+  }
+  auto const first_block = static_cast<std::ptrdiff_t>(blocks.size());
+  auto const place = [&](int query) { return with_block.begin() + query; };
+  auto block = std::min_element(place(end - height), place(end));
+  for (;;) {
+    int const at = static_cast<int>(block - place(0));
+    blocks.push_back(at);
+    if (at == begin) break;
+    block = std::find(place(std::max(begin, at - height)), place(at - 1), least[at]);
+  }
+  std::reverse(blocks.begin() + first_block, blocks.end());
+}
+
+}  // namespace detail
 
 /// Writes the blocks of least price that have at most `height` queries each.
 ///
@@ -44,23 +84,18 @@ struct CutScratch {
 constexpr void cut_into_blocks(std::vector<int> const& shared, int height, CutPrice price,
                                std::vector<int>& blocks, CutScratch const& scratch) {
   int const queries = static_cast<int>(shared.size());
-  auto& [last, window] = scratch;
-  last.resize(queries + 1);
-  window.resize(queries);
-  double least = 0;         // price of the blocks so far
-  int front = 0, back = 0;  // of the window
-  for (int query = 0; query < queries; ++query) {
-    if (shared[query] == forced_cut) front = back;
-    double const with_block = least + price.item + price.key * std::max(shared[query], 0);
-    while (back > front && window[back - 1].price > with_block) --back;
-    window[back++] = {query, with_block};
-    if (window[front].query + height <= query) ++front;
-    last[query + 1] = window[front].query;
-    least = window[front].price;
-  }
+  scratch.least.resize(queries);
+  scratch.with_block.resize(queries);
+  scratch.stretch.resize(queries + height);
   blocks.clear();
-  for (int end = queries; end > 0; end = last[end]) blocks.push_back(last[end]);
-  std::reverse(blocks.begin(), blocks.end());
+  for (int begin = 0, end = 0; begin < queries; begin = end) {
+    for (end = begin + 1; end < queries && shared[end] != forced_cut;) ++end;
+    if (end - begin <= height) {
+      blocks.push_back(begin);
+    } else {
+      detail::cut_run(shared, begin, end, height, price, blocks, scratch);
+    }
+  }
   blocks.push_back(queries);
 }
 
