@@ -28,7 +28,9 @@ void skip_without_device() {
   std::exit(0);
 }
 
-/// Memory of the device with a copy of host memory, or filled with nan.
+/// Memory of the device with a copy of host memory, or filled with nan. It is there when the
+/// constructor ends: cudaMemcpy from pageable memory may return earlier, and new streams wait for
+/// no other.
 template <class T>
 class OnDevice {
  public:
@@ -36,6 +38,7 @@ class OnDevice {
     REQUIRE(cudaMalloc(&data_, size_ * sizeof(T) + 1) == cudaSuccess);
     REQUIRE(cudaMemcpy(data_, from.data(), size_ * sizeof(T), cudaMemcpyHostToDevice) ==
             cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   }
   explicit OnDevice(std::size_t size) : OnDevice(std::vector<T>(size, poison<T>())) {}
   ~OnDevice() { cudaFree(data_); }
