@@ -130,9 +130,10 @@ std::vector<int> changed_rows(Result<Stored> const& a, Result<Stored> const& b, 
 
 /// nan and inf in a query, in a key and in a value of one leaf of many change the rows that see
 /// them, alone; others may be computed in another way, to the same results but for rounding.
-template <class Stored>
+template <class Shape, class By = DefaultBackend<Space, Shape>>
 void keeps_not_finite_apart() {
-  using Shape = AttentionShape<Stored, 64>;
+  using Stored = typename Shape::element_type;
+  constexpr int columns = Shape::value_dim;
   Shape const shape{.query_heads = 4, .kv_heads = 2};
   // Two decoding requests on each leaf; a third of 4 queries on the first, whose last key is slot
   // 98.
@@ -147,12 +148,12 @@ void keeps_not_finite_apart() {
     auto const cache = contiguous_cache(spoiled);
     Answer const answer = spoiled.answer();
     auto const check = [&](auto const& policy) {
-      auto const result = attend(spoiled, cache, policy);
-      auto const untouched = attend(fine, fine_cache, policy);
-      CHECK(std::ranges::includes(changed_rows(untouched, result, 64), rows));
+      auto const result = attend_by<By>(spoiled, cache, policy);
+      auto const untouched = attend_by<By>(fine, fine_cache, policy);
+      CHECK(std::ranges::includes(changed_rows(untouched, result, columns), rows));
       auto others = result;
       for (int const row : rows) {
-        for (int i = row * 64; i < row * 64 + 64; ++i) {
+        for (int i = row * columns; i < (row + 1) * columns; ++i) {
           CHECK(std::isfinite(static_cast<float>(result.outputs[i])) ==
                 std::isfinite(answer.outputs[i]));
           others.outputs[i] = untouched.outputs[i];
@@ -161,7 +162,7 @@ void keeps_not_finite_apart() {
       }
       CHECK(worst_error(fine, others) <= 1);
     };
-    check(MinimalTraffic<>{Backend::costs});
+    check(MinimalTraffic<>{By::costs});
     check(GreedyEdges<>{.long_piece = 30, .short_piece = 30});
     check(ShareEveryNode{});
     check(NoSharing{});
@@ -176,7 +177,8 @@ void keeps_not_finite_apart() {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (float const bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
     CAPTURE(bad);
-    changes_only(rows_of({9, 19}), [&](auto& p) { p.value(90 + 81 + 8, 1)[61] = Stored(bad); });
+    changes_only(rows_of({9, 19}),
+                 [&](auto& p) { p.value(90 + 81 + 8, 1)[columns - 3] = Stored(bad); });
     changes_only(rows_of({0, 10, 23}), [&](auto& p) { p.value(98, 1)[2] = Stored(bad); });
     changes_only(rows_of({0, 10, 22, 23}), [&](auto& p) { p.value(97, 1)[33] = Stored(bad); });
   }
@@ -188,8 +190,11 @@ void keeps_not_finite_apart() {
 }  // namespace
 
 TEST_CASE("nan and inf touch the rows that see them alone") {
-  keeps_not_finite_apart<fasttree::half>();
-  keeps_not_finite_apart<bfloat16>();
+  keeps_not_finite_apart<AttentionShape<fasttree::half, 64>>();
+  keeps_not_finite_apart<AttentionShape<bfloat16, 64>>();
+  keeps_not_finite_apart<AttentionShape<fasttree::half, 128, 96>>();
+  keeps_not_finite_apart<AttentionShape<bfloat16, 64, 256>>();
+  keeps_not_finite_apart<AttentionShape<fasttree::half, 128>, fasttree::cuda::sm80::Backend<4>>();
 }
 
 TEST_CASE("one kernel is enqueued and nothing else; a captured graph follows the plan's memory") {

@@ -92,6 +92,35 @@ TEST_CASE("items whose last key ranges have no keys") {
   CHECK(error_with_empty_ranges<Backend<4>>(problem) <= 1);
 }
 
+TEST_CASE(
+    "a partial result that is not finite, and whose weight is 0, in whatever order they come") {
+  using half = fasttree::half;
+  constexpr int nodes = 20;  // more partial results than are looked at together
+  Problem<Shape> problem(level_forest(std::vector(nodes, 1), std::vector(nodes, 5)),
+                         {.query_heads = 2, .kv_heads = 1, .softmax_scale = 1.f});
+  for (half& x : problem.queries) x = half(1.f);
+  for (int const largest : {0, 9, nodes - 1}) {
+    CAPTURE(largest);
+    Problem<Shape> spoiled = problem;
+    for (int slot = 0; slot < 5 * nodes; ++slot) {
+      bool const weighs = slot / 5 == largest;
+      std::ranges::fill(spoiled.key(slot, 0), half(weighs ? 10.f : 0.f));
+      if (!weighs && slot % 5 == 2)
+        spoiled.value(slot, 0)[7] = half(std::numeric_limits<float>::infinity());
+    }
+    auto const cache = contiguous_cache(spoiled);
+    auto const check = [&](auto const& result) {
+      for (int d = 0; d < 64; ++d) {
+        float mean = 0;
+        for (int i = 0; i < 5; ++i) mean += float(spoiled.value(5 * largest + i, 0)[d]) / 5;
+        CHECK(std::abs(float(result.outputs[d]) - mean) <= 2e-3f);
+      }
+    };
+    check(attend_by<Default>(spoiled, cache, ShareEveryNode{}));
+    check(attend_by<Backend<4>>(spoiled, cache, ShareEveryNode{}));
+  }
+}
+
 TEST_CASE("a softmax scale of 0, and of any sign") {
   is_right(with_scale(0.f), ShareEveryNode{});
   is_right(with_scale(1e-38f), ShareEveryNode{});

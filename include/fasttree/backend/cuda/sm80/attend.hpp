@@ -201,7 +201,7 @@ class Attend {
     for (; spoiled != 0; spoiled &= spoiled - 1)
       compute_again(record, own.row + __ffs(spoiled) - 1, own);
     if (task.item.partial_begin == WorkItem::direct) return;
-    if (shares_rows) {
+    if (own.blocks < Shape::value_dim / 8) {
       barrier<1, multiply_threads>();  // others have other columns
     } else {
       __syncwarp();

@@ -143,7 +143,11 @@ struct ResultRows {
       float const factor = __expf(top - base), own_weight = __expf(own_log - base);
       top = raised;
       sum *= factor;
-      output.scale(factor);
+      if (factor > 0.f) {
+        output.scale(factor);
+      } else {
+        output = {};  // not finite, perhaps
+      }
       FASTTREE_UNROLL
       for (int k = 0; k < batch; ++k) {
         float const weight = __shfl_sync(all, own_weight, k);
