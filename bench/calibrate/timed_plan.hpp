@@ -47,9 +47,13 @@ struct PlanWork {
   /// As fasttree::predict of the plan, but for rounding.
   double predict(MachineCosts const& costs) const {
     Schedule schedule;
-    for (EqualItems const& equal : items)
+    bool any_partial = false;
+    for (EqualItems const& equal : items) {
       schedule.add(costs.item_time(target, equal.work), equal.count * target.kv_heads);
-    return costs.launch + schedule.time(target.slots, costs.alone);
+      any_partial = any_partial || equal.work.partial_rows > 0;
+    }
+    double const last = any_partial ? time_to_close(costs, target) : 0;
+    return costs.launch + schedule.time(target.slots, costs.alone) + last;
   }
 
   /// Whether two plans for one target have the same items.

@@ -86,9 +86,26 @@ TEST_CASE("an item's own time hides behind its keys, as far as the two do not ta
 }
 
 TEST_CASE("the price of an item: what it merges, and that it has partial results at all") {
-  MachineCosts const costs{.item = 3, .partial = 5, .results = 2, .merge = 7};
+  MachineCosts const costs{.item = 3, .partial = 5, .memory = 4, .results = 2, .merge = 7};
   PlanTarget const target{.tiles = {}, .row_bytes = 10, .partial_bytes = 100};
   CHECK(costs.item_time(target, {.rows = 4}) == 3 + 4 * 10 / 2.);
   CHECK(costs.item_time(target, {.rows = 4, .partial_rows = 4, .merged_rows = 2}) ==
-        3 + 5 + 4 * 10 / 2. + 2 * 4 * 100 / 2. + 2 * 7);
+        3 + 2 * 5 + 4 * 10 / 2. + 2 * 4 * 100 / 2. + 2 * 7);
+  // Half of what partial results take besides hides behind keys.
+  ItemWork const many_keys{.new_keys = 100, .partial_rows = 4};
+  CHECK(costs.item_time(target, many_keys) == 5 + 100 * 512 / 4. + 2 * 4 * 100 / 2.);
+  CHECK(time_to_close(costs, target) == 2 * 5 + 2 * 100 / 2.);
+}
+
+TEST_CASE("long items of many KV heads read slower, and work is divided where that is faster") {
+  MachineCosts const costs{.item = 3, .memory = 2, .drift = 0.5};
+  PlanTarget target{.tiles = {}, .kv_heads = 16, .key_bytes = 512, .row_bytes = 0};
+  auto const time = [&](double keys) { return costs.item_time(target, {.new_keys = keys}); };
+  CHECK(time(4096) == 4096 * 256);
+  CHECK(time(8192) == 8192 * 256 * (1 + 0.5 * 0.5 * 0.5));
+  CHECK(least_time_of_items(costs, target, {.new_keys = 8192}, 1) == 2 * time(4096));
+  CHECK(least_time_of_items(costs, target, {.new_keys = 8192}, 4) == 4 * time(2048));
+  target.kv_heads = 8;
+  CHECK(time(8192) == 8192 * 256);
+  CHECK(least_time_of_items(costs, target, {.new_keys = 8192}, 1) == time(8192));
 }

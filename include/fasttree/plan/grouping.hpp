@@ -26,8 +26,10 @@ struct PricedBlock {
   int begin, end;
   bool upper;    ///< reads the upper part of the paths; see planner/path_parts.hpp
   bool partial;  ///< yields partial results even if one item reads all its keys
+  int pieces;    ///< in which it takes least, and in no fewer is it cut
   double keys;
-  double time;  ///< microseconds of one item
+  double time;        ///< microseconds of one item for all of it,
+  double piece_time;  ///< and of the longest of the pieces
 };
 
 /// The path of a query, in keys.
@@ -46,7 +48,7 @@ struct PolicyScratch {
   std::vector<QueryPath> paths;                         ///< by queries
   std::vector<int> upper_shared, lower_shared, parted;  ///< by queries
   std::vector<double> upper_keys, lower_keys;           ///< by queries
-  std::vector<double> wide_rows;                        ///< by queries
+  std::vector<double> padded_keys, upper_pairs;         ///< by queries
   std::vector<double> gain;                             ///< by queries of a node
   std::vector<double> least, with_block, stretch;       ///< by queries
   std::vector<int> block_begins;

@@ -62,9 +62,10 @@ struct ItemWork {
 struct MachineCosts {
   double launch = 10;     ///< microseconds of a call without work
   double item = 1;        ///< microseconds of an item without work; keys flow in meanwhile
-  double partial = 0;     ///< microseconds more of an item that has partial results
+  double partial = 0;     ///< more of one that has partial results; and as much meanwhile
   double memory = 10e3;   ///< bytes per microsecond: keys and values from memory
   double cache = 20e3;    ///< the same, if an item before has read them
+  double drift = 0;       ///< how much slower keys come that are far apart, at most; see slowness
   double results = 20e3;  ///< bytes per microsecond: queries, outputs, partial results
   double wide = 50e3;     ///< flops per microsecond in the wide tile
   double narrow = 50e3;   ///< flops per microsecond in the narrow tile
@@ -72,16 +73,48 @@ struct MachineCosts {
   double merge = 0;       ///< microseconds of merging a row, whatever its partial results
   double alone = 1;       ///< how much faster a slot is while the others rest
 
+  /// By what keys of an item come slower. All KV heads of a token lie side by side, and where they
+  /// have more bytes than `page`, those who read them one each had better keep together: behind
+  /// `near` keys of an item they have drifted apart.
+  constexpr double slowness(PlanTarget const& target, double keys) const {
+    constexpr double page = 4096, near = 4096;
+    double const token = static_cast<double>(target.kv_heads) * target.key_bytes;
+    if (keys <= near || token <= page) return 1;
+    return 1 + drift * (1 - page / token) * (1 - near / keys);
+  }
+
   /// Microseconds of a slot for one item.
   constexpr double item_time(PlanTarget const& target, ItemWork const& work) const {
-    double const read = target.key_bytes * (work.new_keys / memory + work.more_keys / cache);
+    double const read = target.key_bytes * (work.new_keys / memory + work.more_keys / cache) *
+                        slowness(target, work.new_keys + work.more_keys);
+    double const closing = work.partial_rows > 0 ? partial : 0;
     double const multiply =
-        item + target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);
+        item + closing + target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);
     double const result_bytes =
         work.rows * target.row_bytes + 2 * work.partial_rows * target.partial_bytes;
-    return (work.partial_rows > 0 ? partial : 0) + std::max(multiply, read) +
-           in_turn * std::min(multiply, read) + result_bytes / results + work.merged_rows * merge;
+    return closing + std::max(multiply, read) + in_turn * std::min(multiply, read) +
+           result_bytes / results + work.merged_rows * merge;
   }
 };
+
+/// The least time of some work in `items` items or more, all alike.
+template <class Costs>
+constexpr double least_time_of_items(Costs const& costs, PlanTarget const& target,
+                                     ItemWork const& work, double items) {
+  double least = items * costs.item_time(target, 1 / items * work);
+  for (;;) {
+    items *= 2;
+    double const time = items * costs.item_time(target, 1 / items * work);
+    if (!(time < least)) return least;
+    least = time;
+  }
+}
+
+/// What the last item of a plan with partial results takes more at its end, when no keys come any
+/// more.
+template <class Costs>
+constexpr double time_to_close(Costs const& costs, PlanTarget const& target) {
+  return costs.item_time(target, {.partial_rows = 1}) - costs.item_time(target, {});
+}
 
 }  // namespace fasttree

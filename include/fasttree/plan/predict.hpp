@@ -92,7 +92,8 @@ constexpr double predict_items(PlanTables const& tables, Costs const& costs) {
   Schedule schedule;
   for (WorkItem const& item : tables.items)
     schedule.add(costs.item_time(tables.target, work_of(tables, item)), tables.target.kv_heads);
-  return schedule.time(tables.target.slots, costs.alone);
+  double const last = tables.partials > 0 ? time_to_close(costs, tables.target) : 0;
+  return schedule.time(tables.target.slots, costs.alone) + last;
 }
 
 /// Microseconds of a call.

@@ -78,6 +78,7 @@ class BlockSearch {
  private:
   static constexpr double unsplit = std::numeric_limits<double>::infinity();
   static constexpr double worth = 0.995;  ///< what a gain must come to
+  static constexpr int few_tiles = 32;    ///< of keys, which are not cut to come faster
   /// How much dearer pieces are taken to be than is seen here: what is left at the ends of ranges
   /// becomes items of its own, and partial results are waited for.
   static constexpr double of_pieces = 1.25;
@@ -136,10 +137,10 @@ class BlockSearch {
     ItemWork work{.new_keys = new_keys, .more_keys = more_keys, .rows = rows};
     double const items = std::max(1, ceil_div(paths_.readers(), height));
     work.wide_rows = products;
-    double const wide = costs_.item_time(target_, 1 / items * work);
+    double const wide = least_time_of_items(costs_, target_, work, items);
     work.wide_rows = 0, work.narrow_rows = products;
-    double const narrow = costs_.item_time(target_, 1 / items * work);
-    return items * std::min(wide, narrow) * target_.kv_heads / target_.slots;
+    double const narrow = least_time_of_items(costs_, target_, work, items);
+    return std::min(wide, narrow) * target_.kv_heads / target_.slots;
   }
 
   constexpr ApartPrices apart_prices() const {
@@ -199,31 +200,44 @@ class BlockSearch {
     bool const upper = &part == &paths_.upper;
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       QueryBlock const block{begins[i], begins[i + 1]};
-      double const new_keys = part.new_keys(block), more_keys = part.shared_keys(block.begin);
-      if (new_keys + more_keys == 0) continue;
-      bool const narrow = block.queries() <= few_queries_, partial = paths_.is_parted(block);
-      double const keys = new_keys + more_keys, rows = target_.group * block.queries();
-      double const key_rows =
-          narrow ? keys * round_up(block.queries() * target_.group, tiles_.narrow.row_step)
-                 : paths_.wide_rows(block, keys);
-      double const time = costs_.item_time(target_, {.new_keys = new_keys,
-                                                     .more_keys = more_keys,
-                                                     .wide_rows = narrow ? 0 : key_rows,
-                                                     .narrow_rows = narrow ? key_rows : 0,
-                                                     .rows = rows,
-                                                     .partial_rows = partial ? rows : 0,
-                                                     .merged_rows = partial ? rows / 2 : 0});
-      blocks_.push_back({block.begin, block.end, upper, partial, keys, time});
-      times.sum += time;
-      times.longest = std::max(times.longest, time);
+      ItemWork const work = work_of_block(block, upper);
+      double const keys = work.new_keys + work.more_keys;
+      if (keys == 0) continue;
+      double const time = costs_.item_time(target_, work);
+      PricedBlock priced{block.begin, block.end, upper, work.partial_rows > 0, 1, keys, time, time};
+      while (keys > few_tiles * tiles_.wide.key_rows * priced.pieces) {
+        double const half = piece_time(priced, 2 * priced.pieces, work);
+        if (2 * half >= priced.piece_time) break;
+        priced.pieces *= 2;
+        priced.piece_time = half;
+      }
+      blocks_.push_back(priced);
+      times.sum += priced.pieces * priced.piece_time;
+      times.longest = std::max(times.longest, priced.piece_time);
     }
     return times;
   }
 
-  // ---- pieces
+  /// What an item does that reads all keys of a block.
+  constexpr ItemWork work_of_block(QueryBlock block, bool upper) const {
+    PathPart const& part = upper ? paths_.upper : paths_.lower;
+    double const new_keys = part.new_keys(block), more_keys = part.shared_keys(block.begin);
+    bool const narrow = block.queries() <= few_queries_;
+    double const keys = new_keys + more_keys, rows = target_.group * block.queries();
+    double const key_rows =
+        narrow ? keys * round_up(block.queries() * target_.group, tiles_.narrow.row_step)
+               : paths_.wide_rows(block, keys);
+    bool const partial = paths_.is_parted(block);
+    return {.new_keys = new_keys,
+            .more_keys = more_keys,
+            .wide_rows = narrow ? 0 : key_rows,
+            .narrow_rows = narrow ? key_rows : 0,
+            .rows = rows,
+            .partial_rows = partial ? rows : 0,
+            .merged_rows = partial ? rows / 2 : 0};
+  }
 
-  /// What an unsplit block takes without work.
-  constexpr double item_of(PricedBlock const& b) const { return b.partial ? partial_item_ : item_; }
+  // ---- pieces
 
   constexpr std::int64_t key_tiles(PricedBlock const& block) const {
     return ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.wide.key_rows);
@@ -232,34 +246,43 @@ class BlockSearch {
   /// Into how many pieces of whole tiles of keys a block is cut, so that none takes much longer
   /// than `longest` or has too many keys.
   constexpr std::int64_t pieces_of(PricedBlock const& block, double longest) const {
-    std::int64_t const least =
-        block.keys <= tiles_.most_keys
-            ? 1
-            : ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.most_keys);
+    std::int64_t least = block.pieces;
+    if (block.keys > tiles_.most_keys)
+      least = std::max(
+          least, ceil_div<std::int64_t>(static_cast<std::int64_t>(block.keys), tiles_.most_keys));
     if (block.time <= longest) return least;
     std::int64_t const tiles = key_tiles(block);
-    double const work = block.time - item_of(block);
+    double const work = block.time - item_;
     double const fit = (longest - partial_item_) * static_cast<double>(tiles);
     std::int64_t const in_piece = fit > work ? static_cast<std::int64_t>(fit / work) : 1;
     return std::max(least, ceil_div(tiles, in_piece));
   }
 
-  /// What each of several pieces takes besides its keys. Rows of parted paths are merged anyway.
-  constexpr double time_without_keys(PricedBlock const& block, std::int64_t pieces) const {
-    int const rows = target_.group * (block.end - block.begin);
+  /// Rows of all pieces, counted in each. A row is in one, and where keys are shared in another;
+  /// besides, those that see a key at a cut are on both of its sides.
+  constexpr double rows_of_pieces(PricedBlock const& block, double rows,
+                                  std::int64_t pieces) const {
     auto const all = static_cast<double>(pieces);
-    double const written = partial_row_ * rows * (all - block.partial);
-    double const merged = block.partial ? 0 : merged_row_ * rows;
-    return partial_item_ + (written + merged) / all;
+    if (!block.upper) return rows * all;
+    double const queries = paths_.upper_pairs({block.begin, block.end}) / block.keys;
+    double const more = std::clamp(queries - 1, 0.0, 1.0) * rows;
+    return std::min(rows * all, rows + more + (all - 1) * queries * target_.group);
   }
 
   /// The time of the longest of so many pieces.
   constexpr double piece_time(PricedBlock const& block, std::int64_t pieces) const {
-    if (pieces == 1) return block.time;
+    if (pieces == block.pieces) return block.piece_time;
+    return piece_time(block, pieces, work_of_block({block.begin, block.end}, block.upper));
+  }
+  /// The same of a block of some work. Rows of parted paths are merged anyway.
+  constexpr double piece_time(PricedBlock const& block, std::int64_t pieces,
+                              ItemWork const& work) const {
     auto const keys =
         static_cast<double>(ceil_div(key_tiles(block), pieces) * tiles_.wide.key_rows);
-    return time_without_keys(block, pieces) +
-           (block.time - item_of(block)) * std::min(1.0, keys / block.keys);
+    ItemWork piece = std::min(1.0, keys / block.keys) * work;
+    piece.rows = piece.partial_rows = rows_of_pieces(block, work.rows, pieces) / pieces;
+    piece.merged_rows = work.rows / static_cast<double>(pieces + block.partial);
+    return costs_.item_time(target_, piece);
   }
 
   /// The time of the present blocks in pieces, or infinity where what cuts cost lets no machine,
@@ -269,14 +292,18 @@ class BlockSearch {
     if (most <= 0) return unsplit;
     schedule_.clear();
     double cuts = 0;
+    bool any_partial = false;
     for (PricedBlock const& block : blocks_) {
       std::int64_t const pieces = pieces_of(block, longest);
-      schedule_.add(piece_time(block, pieces), pieces * target_.kv_heads);
-      if (pieces == 1) continue;
-      cuts += static_cast<double>(pieces) * time_without_keys(block, pieces) - item_of(block);
+      double const time = piece_time(block, pieces);
+      schedule_.add(time, pieces * target_.kv_heads);
+      any_partial = any_partial || block.partial || pieces > 1;
+      if (pieces == block.pieces) continue;
+      cuts += static_cast<double>(pieces) * time - block.pieces * block.piece_time;
       if (cuts >= most) return unsplit;
     }
-    return schedule_.time(target_.slots, costs_.alone);
+    double const last = any_partial ? partial_item_ - item_ : 0;
+    return schedule_.time(target_.slots, costs_.alone) + last;
   }
 
   // ---- groups

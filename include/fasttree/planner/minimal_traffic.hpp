@@ -6,7 +6,8 @@
 // both sides share, read once more; cut_into_blocks finds the cuts of least price for any height.
 // From the height of a tile down to one query, each with its longest blocks unsplit or in pieces of
 // several lengths (which cost partial results, and are taken to be a quarter dearer than they
-// seem), the plan of least predicted time is taken, a later one if it gains half a percent. Where
+// seem), the plan of least predicted time is taken, a later one if it gains half a percent. Blocks
+// whose keys come faster in pieces, by more than partial results cost, are cut in any case. Where
 // the narrow tile saves more than partial results cost, nodes of few queries are read apart. The
 // plan is compared with one that shares nothing, and the faster is taken.
 
@@ -30,8 +31,7 @@ namespace fasttree {
 /// What MinimalTraffic asks of a cost model: the time of a slot (microseconds, or whatever is to be
 /// least) for an item of some work, and how much faster a slot is while the others rest. It is asked
 /// about items of a million keys as well, by which a key is priced. Where the work of some items
-/// takes longer in one, or divided evenly among as many, it may miss the best of the plans that it
-/// knows.
+/// takes longer divided evenly among as many, it may miss the best of the plans that it knows.
 template <class Costs>
 concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemWork const& work) {
   { costs.item_time(target, work) } -> std::convertible_to<double>;
@@ -98,8 +98,8 @@ struct MinimalTraffic {
     auto const unique_keys = static_cast<double>(tables.unique_keys);
     ItemWork const work{.new_keys = unique_keys,
                         .more_keys = static_cast<double>(keys) - unique_keys};
-    auto const all = static_cast<double>(items);
-    return all * costs.item_time(target, 1 / all * work) * target.kv_heads / target.slots;
+    return least_time_of_items(costs, target, work, static_cast<double>(items)) * target.kv_heads /
+           target.slots;
   }
 
   /// What a plan of NoSharing takes, without making it: its paths may have far more nodes than the
@@ -115,6 +115,7 @@ struct MinimalTraffic {
     });
     int const piece = even_piece(target, all_keys);
     Schedule schedule;
+    bool any_partial = false;
     paths.each_path([&](int queries, int keys, int shared) {
       for (int begin = 0; begin < queries; begin += most) {
         int const in_item = std::min(most, queries - begin);
@@ -129,6 +130,7 @@ struct MinimalTraffic {
           (is_narrow ? work.narrow_rows : work.wide_rows) = taken * padded;
           work.rows = static_cast<double>(rows);
           if (taken < keys) {
+            any_partial = true;
             work.partial_rows = work.rows;
             work.merged_rows = work.rows / ceil_div(keys, piece);
           }
@@ -136,7 +138,8 @@ struct MinimalTraffic {
         }
       }
     });
-    return schedule.time(target.slots, costs.alone);
+    double const last = any_partial ? time_to_close(costs, target) : 0;
+    return schedule.time(target.slots, costs.alone) + last;
   }
 };
 

@@ -52,7 +52,8 @@ class PathParts {
         grouping_(grouping),
         paths_(grouping.scratch.paths),
         parted_(grouping.scratch.parted),
-        wide_rows_(grouping.scratch.wide_rows) {
+        padded_keys_(grouping.scratch.padded_keys),
+        upper_pairs_(grouping.scratch.upper_pairs) {
     measure_paths();
     measure_nodes();
     if (!apart.gain.empty()) find_tops(apart);
@@ -89,10 +90,17 @@ class PathParts {
     TilePolicy const& tile = target_.tiles.wide;
     int const steps = ceil_div(block.queries() * target_.group, tile.row_step);
     double const each_once = keys * tile.row_step;
-    double const seen = (wide_rows_[block.end] - wide_rows_[block.begin]) / each_once;
-    double const by_all = steps == 1 ? 0 : std::clamp((seen - 1) / (steps - 1), 0.0, 1.0);
+    double const added = tile.row_step - std::gcd(tile.row_step, target_.group);
+    double const pairs = added * (padded_keys_[block.end] - padded_keys_[block.begin]) +
+                         target_.group * upper_pairs(block);
+    double const by_all =
+        steps == 1 ? 0 : std::clamp((pairs / each_once - 1) / (steps - 1), 0.0, 1.0);
     double const teams = std::max(1.0, static_cast<double>(tile.teams_of(steps)) / steps);
     return each_once * (by_all * steps + (1 - by_all) * teams);
+  }
+  /// Keys of upper parts that queries of a block see, counted for each of them.
+  constexpr double upper_pairs(QueryBlock block) const {
+    return upper_pairs_[block.end] - upper_pairs_[block.begin];
   }
   /// Whether some query of a block has keys in both parts.
   constexpr bool is_parted(QueryBlock block) const {
@@ -198,11 +206,10 @@ class PathParts {
   /// in which it has none.
   constexpr void sum_keys() {
     int const queries = tree_.queries();
-    int const step = target_.tiles.wide.row_step;
-    double const group = target_.group, added = step - std::gcd(step, target_.group);
     resize(upper, queries);
-    wide_rows_.resize(queries + 1);
-    double keys = 0, rows = 0;
+    padded_keys_.resize(queries + 1);
+    upper_pairs_.resize(queries + 1);
+    double keys = 0, padded = 0, pairs = 0;
     bool joins = false;
     for (int query = 0; query < queries; ++query) {
       QueryPath const& path = paths_[query];
@@ -211,8 +218,8 @@ class PathParts {
       joins = path.keys == 0 || above > 0;
       upper.shared[query] = joined && joins ? shared : forced_cut;
       upper.keys[query + 1] = keys += above - shared;
-      rows += added * std::max(0, above - path.unpadded) + group * std::min(path.seen, above);
-      wide_rows_[query + 1] = rows;
+      padded_keys_[query + 1] = padded += std::max(0, above - path.unpadded);
+      upper_pairs_[query + 1] = pairs += std::min(path.seen, above);
     }
     if (is_parted_) sum_lower_keys();
   }
@@ -244,8 +251,9 @@ class PathParts {
   PlanTarget const& target_;
   Grouping& grouping_;
   std::vector<QueryPath>& paths_;
-  std::vector<int>& parted_;        ///< query -> queries before it with keys in both parts
-  std::vector<double>& wide_rows_;  ///< query -> pairs before it
+  std::vector<int>& parted_;  ///< query -> queries before it with keys in both parts
+  /// Query -> keys before it whose rows the wide tile rounds up, and pairs of keys and queries.
+  std::vector<double>&padded_keys_, &upper_pairs_;
   /// Keys of nodes, and pairs of these and the queries on or below, by bits of the number of these.
   struct NodeKeys {
     std::int64_t keys = 0, pairs = 0;

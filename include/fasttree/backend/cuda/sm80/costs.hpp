@@ -17,9 +17,10 @@ namespace fasttree::cuda::sm80 {
 /// Of blocks of eight multiplying warps, one to a multiprocessor.
 inline constexpr MachineCosts h200_costs_of_eight_warps{.launch = 7.6,
                                                         .item = 1,
-                                                        .partial = 2,
+                                                        .partial = 1,
                                                         .memory = 4.42e6 / 132,
                                                         .cache = 5.4e6 / 132,
+                                                        .drift = 0.2,
                                                         .results = 1.54e6 / 132,
                                                         .wide = 500e6 / 132,
                                                         .narrow = 900e6 / 132,
