@@ -25,13 +25,15 @@ namespace fasttree {
 template <class Costs>
 class BlockSearch {
  public:
-  /// Counts the keys of all paths, in the tree's own order of requests.
+  /// Counts the keys of all paths, in the tree's own order of requests. `along_paths`: pieces are
+  /// to be cut by append_fixed_pieces, so that each has some keys of all rows.
   constexpr BlockSearch(Costs const& costs, PrefixTree const& tree, PlanTarget const& target,
-                        Grouping& grouping)
+                        bool along_paths, Grouping& grouping)
       : costs_(costs),
         target_(target),
         tiles_(grouping.tiles),
         grouping_(grouping),
+        along_paths_(along_paths),
         item_(costs.item_time(target, {})),
         partial_row_(price({.partial_rows = 1})),
         partial_item_(costs.item_time(target, {.partial_rows = 1}) - partial_row_),
@@ -263,7 +265,7 @@ class BlockSearch {
   constexpr double rows_of_pieces(PricedBlock const& block, double rows,
                                   std::int64_t pieces) const {
     auto const all = static_cast<double>(pieces);
-    if (!block.upper) return rows * all;
+    if (along_paths_ || !block.upper) return rows * all;
     double const queries = paths_.upper_pairs({block.begin, block.end}) / block.keys;
     double const more = std::clamp(queries - 1, 0.0, 1.0) * rows;
     return std::min(rows * all, rows + more + (all - 1) * queries * target_.group);
@@ -347,6 +349,7 @@ class BlockSearch {
   PlanTarget const& target_;
   Tiles const tiles_;
   Grouping& grouping_;
+  bool const along_paths_;
   double item_, partial_row_, partial_item_, merged_row_;  ///< prices, those of items without work
   int few_queries_;  ///< of a block that takes the narrow tile
   PrefixTree const& tree_;

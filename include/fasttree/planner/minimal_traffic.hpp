@@ -58,7 +58,7 @@ struct MinimalTraffic {
     order_requests(tree, grouping);
     if (tree.queries() == 0) return;
     if (fixed_piece > 0) grouping.tiles.narrow = grouping.tiles.wide;
-    BlockSearch<Costs> search(costs, tree, target, grouping);
+    BlockSearch<Costs> search(costs, tree, target, fixed_piece > 0, grouping);
     search.run();
     if (fixed_piece > 0) {
       search.append_fixed_pieces(fixed_piece);

@@ -4,10 +4,11 @@
 // of blocks of eight warps. Rates were fitted to times of plans of MinimalTraffic and NoSharing on
 // the FastTree paper's trees and on batches of real servers. What opens and closes an item hides
 // behind memory but for the first and the last of a block: most of it is moved into the launch, and
-// `item` is what made the fastest plans. Constants that bench/calibrate.cpp fitted predict plans of
-// all kinds better, and chose slower ones: bench/results/h200_versions.json has both. One block
-// of four warps to a multiprocessor was seen to read as fast, and to multiply at two thirds of the
-// rate; to that nothing was fitted.
+// `item`, `partial` and `drift` are what made the fastest plans: heads that have drifted apart were
+// seen to read 4 to 7 % slower, and are priced at twice that and more. Constants that
+// bench/calibrate.cpp fitted predict plans of all kinds better, and chose slower ones:
+// bench/results/h200_versions.json has all of this. One block of four warps to a multiprocessor was
+// seen to read as fast, and to multiply at two thirds of the rate; to that nothing was fitted.
 
 #include <fasttree/backend/cuda/sm80/block.hpp>
 #include <fasttree/plan/machine_costs.hpp>

@@ -48,6 +48,7 @@ class TileBuilder {
         kv_heads_(kv_heads),
         row_blocks_(group > tile_rows ? (group + tile_rows - 1) / tile_rows : 1),
         tasks_(plan.counts->items * kv_heads * row_blocks_),
+        narrow_queries_(plan.counts->narrow_queries),
         table_(memory.table) {
     task_.group = group;
   }
@@ -199,7 +200,7 @@ class TileBuilder {
     task_.item = plan_.items[of_head];
     int const queries = task_.item.query_end - task_.item.query_begin;
     task_.rows = min(queries * task_.group - task_.first_row, tile_rows);
-    row_shift_ = task_.rows <= 16 ? 0 : task_.rows <= 32 ? 1 : task_.rows <= 64 ? 2 : 3;
+    row_shift_ = queries <= narrow_queries_ ? 0 : task_.rows <= 32 ? 1 : task_.rows <= 64 ? 2 : 3;
     task_.row_warps = 1 << row_shift_;
     range_ = task_.item.range_begin;
     return true;
@@ -269,7 +270,7 @@ class TileBuilder {
   Cache const& cache_;
   StridedArray<Stored const, 3> const& queries_;
   BuilderMemory<Stored, Warps>& memory_;
-  int lane_, warp_, kv_heads_, row_blocks_, tasks_;
+  int lane_, warp_, kv_heads_, row_blocks_, tasks_, narrow_queries_;
   Task task_{};
   int row_shift_ = 0;  ///< two to the power of it: task_.row_warps
   int least_visible_ = 0;
