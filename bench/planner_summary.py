@@ -5,6 +5,18 @@ import math
 import re
 
 OURS, FIXED, BASE = "MinimalTraffic", "MinimalTraffic_pieces_of_2048", "NoSharing"
+# Trees of like sizes, by name and requests; those of real servers have up to 1024 requests.
+PLANNED = {
+    "the FastTree paper's trees of 1024 requests":
+        lambda tree, requests: tree.startswith("paper") and requests == 1024,
+    "a star, bushes and a forest of 1024 requests":
+        lambda tree, requests: SHAPE.search(tree) and requests == 1024,
+    "32 bushes of 1024 requests in turn, which no processor knows by heart":
+        lambda tree, _: tree == "32_bushes_in_turn",
+    "batches of real servers, 1000 requests and 1023":
+        lambda tree, _: tree.endswith("-a-1024"),
+    "bushes of 100000 requests": lambda tree, requests: requests == 100000,
+}
 SHAPE = re.compile(r"_of_\d+_nodes_\d+_requests$")  # the rest of a name is the shape
 
 
@@ -88,11 +100,11 @@ def measured(times):
     planners = sorted({time["planner"] for time in plans})
     summary = {"allocations_after_the_first_plan": max(
         (time["allocations"] for time in plans), default=0)}
-    for requests in (1024, 100000):
-        summary[f"plan_of_{requests}_requests_us"] = {
-            name: span(time["cpu_us"] for time in plans
-                       if time["requests"] == requests and time["planner"] == name)
-            for name in planners}
+    summary["plan_us"] = {
+        what: {name: span(time["cpu_us"] for time in plans
+                          if matches(time["tree"], time["requests"]) and time["planner"] == name)
+               for name in planners}
+        for what, matches in PLANNED.items()}
     summary["linear"] = [
         {"shape": shape, "heads": heads, "planner": planner,
          "ns_for_node_or_request": {str(int(size)): time for size, time in sizes},
