@@ -46,8 +46,8 @@ constexpr ItemWork work_of(PlanTables const& tables, WorkItem const& item) {
       std::uint32_t team = first;
       while (team >= teams) team -= teams;
       bool const one_team = last - first == 1;
-      of_team[team] += length * one_team;
-      products += length * (last - first) * !one_team;
+      of_team[team] += one_team ? length : 0;
+      products += one_team ? 0 : length * (last - first);
     } else {
       keys_of_all += length;
     }
