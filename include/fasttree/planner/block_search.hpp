@@ -207,9 +207,10 @@ class BlockSearch {
       if (keys == 0) continue;
       double const time = costs_.item_time(target_, work);
       PricedBlock priced{block.begin, block.end, upper, work.partial_rows > 0, 1, keys, time, time};
-      while (keys > few_tiles * tiles_.wide.key_rows * priced.pieces) {
+      double const few_keys = few_tiles * tiles_.wide.key_rows;
+      while (keys > few_keys * priced.pieces) {
         double const half = piece_time(priced, 2 * priced.pieces, work);
-        if (2 * half >= priced.piece_time) break;
+        if (!(2 * half < priced.piece_time)) break;
         priced.pieces *= 2;
         priced.piece_time = half;
       }
@@ -304,7 +305,7 @@ class BlockSearch {
       cuts += static_cast<double>(pieces) * time - block.pieces * block.piece_time;
       if (cuts >= most) return unsplit;
     }
-    double const last = any_partial ? partial_item_ - item_ : 0;
+    double const last = any_partial ? time_to_close(costs_, target_) : 0;
     return schedule_.time(target_.slots, costs_.alone) + last;
   }
 
