@@ -104,7 +104,8 @@ class Schedule {
       }
       std::int64_t given = 0;
       for (int i = first_; i < end_ && groups_[i].when < level; ++i) {
-        auto const each = static_cast<std::int64_t>((level - groups_[i].when) / time);
+        double const fit = (level - groups_[i].when) / time;  // rounded, if times are far apart
+        auto const each = static_cast<std::int64_t>(std::min(static_cast<double>(items), fit));
         groups_[i].when += static_cast<double>(each) * time;
         given += each * groups_[i].slots;
       }
