@@ -5,7 +5,8 @@ import math
 import re
 
 OURS, FIXED, BASE = "MinimalTraffic", "MinimalTraffic_pieces_of_2048", "NoSharing"
-# Trees of like sizes, by name and requests; those of real servers have up to 1024 requests.
+SHAPE = re.compile(r"_of_\d+_nodes_\d+_requests$")  # the rest of a name is the shape
+# Trees of like sizes, by name and requests.
 PLANNED = {
     "the FastTree paper's trees of 1024 requests":
         lambda tree, requests: tree.startswith("paper") and requests == 1024,
@@ -13,11 +14,10 @@ PLANNED = {
         lambda tree, requests: SHAPE.search(tree) and requests == 1024,
     "32 bushes of 1024 requests in turn, which no processor knows by heart":
         lambda tree, _: tree == "32_bushes_in_turn",
-    "batches of real servers, 1000 requests and 1023":
+    "the largest batches of real servers":
         lambda tree, _: tree.endswith("-a-1024"),
     "bushes of 100000 requests": lambda tree, requests: requests == 100000,
 }
-SHAPE = re.compile(r"_of_\d+_nodes_\d+_requests$")  # the rest of a name is the shape
 
 
 def rounded(value):
