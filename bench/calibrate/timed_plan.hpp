@@ -52,8 +52,7 @@ struct PlanWork {
       schedule.add(costs.item_time(target, equal.work), equal.count * target.kv_heads);
       any_partial = any_partial || equal.work.partial_rows > 0;
     }
-    double const last = any_partial ? time_to_close(costs, target) : 0;
-    return costs.launch + schedule.time(target.slots, costs.alone) + last;
+    return costs.launch + time_of_all(schedule, target, costs, any_partial);
   }
 
   /// Whether two plans for one target have the same items.

@@ -94,7 +94,10 @@ TEST_CASE("the price of an item: what it merges, and that it has partial results
   // Half of what partial results take besides hides behind keys.
   ItemWork const many_keys{.new_keys = 100, .partial_rows = 4};
   CHECK(costs.item_time(target, many_keys) == 5 + 100 * 512 / 4. + 2 * 4 * 100 / 2.);
-  CHECK(time_to_close(costs, target) == 2 * 5 + 2 * 100 / 2.);
+  Schedule schedule;
+  schedule.add(9, 1);
+  CHECK(time_of_all(schedule, target, costs, false) == 9);
+  CHECK(time_of_all(schedule, target, costs, true) == 9 + 2 * 5 + 2 * 100 / 2.);
 }
 
 TEST_CASE("long items of many KV heads read slower, and work is divided where that is faster") {

@@ -43,7 +43,8 @@ struct QueryPath {
 };
 
 /// Memory for policies to think in; what it holds means nothing between plans. Each array is named
-/// by what planner/path_parts.hpp, query_blocks.hpp and block_search.hpp keep in it.
+/// by what planner/path_parts.hpp, query_blocks.hpp, block_search.hpp and block_pieces.hpp keep in
+/// it.
 struct PolicyScratch {
   std::vector<QueryPath> paths;                         ///< by queries
   std::vector<int> upper_shared, lower_shared, parted;  ///< by queries

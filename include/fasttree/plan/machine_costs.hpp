@@ -110,11 +110,4 @@ constexpr double least_time_of_items(Costs const& costs, PlanTarget const& targe
   }
 }
 
-/// What the last item of a plan with partial results takes more at its end, when no keys come any
-/// more.
-template <class Costs>
-constexpr double time_to_close(Costs const& costs, PlanTarget const& target) {
-  return costs.item_time(target, {.partial_rows = 1}) - costs.item_time(target, {});
-}
-
 }  // namespace fasttree

@@ -86,14 +86,23 @@ constexpr double predict_floor(PlanTables const& tables, MachineCosts const& cos
   return costs.launch + both * target.kv_heads / target.slots;
 }
 
+/// Microseconds until the slots have done all items of a schedule. Where there are partial results
+/// the last item takes more at its end, when no keys come any more.
+template <class Costs>
+constexpr double time_of_all(Schedule const& schedule, PlanTarget const& target, Costs const& costs,
+                             bool any_partial) {
+  double const time = schedule.time(target.slots, costs.alone);
+  if (!any_partial) return time;
+  return time + costs.item_time(target, {.partial_rows = 1}) - costs.item_time(target, {});
+}
+
 /// Microseconds until the slots have done all items. Time: linear in the items and their ranges.
 template <class Costs>
 constexpr double predict_items(PlanTables const& tables, Costs const& costs) {
   Schedule schedule;
   for (WorkItem const& item : tables.items)
     schedule.add(costs.item_time(tables.target, work_of(tables, item)), tables.target.kv_heads);
-  double const last = tables.partials > 0 ? time_to_close(costs, tables.target) : 0;
-  return schedule.time(tables.target.slots, costs.alone) + last;
+  return time_of_all(schedule, tables.target, costs, tables.partials > 0);
 }
 
 /// Microseconds of a call.

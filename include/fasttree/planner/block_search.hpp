@@ -12,6 +12,7 @@
 #include <fasttree/core/error.hpp>
 #include <fasttree/core/integers.hpp>
 #include <fasttree/plan/grouping.hpp>
+#include <fasttree/plan/predict.hpp>
 #include <fasttree/plan/schedule.hpp>
 #include <fasttree/planner/block_pieces.hpp>
 #include <fasttree/planner/path_parts.hpp>
@@ -85,7 +86,7 @@ class BlockSearch {
   /// becomes items of its own, and partial results are waited for.
   static constexpr double of_pieces = 1.25;
 
-  /// Of the items of blocks that are not cut.
+  /// Of the items of blocks in as few pieces as take least.
   struct BlockTimes {
     double sum = 0, longest = 0;
   };
@@ -128,9 +129,9 @@ class BlockSearch {
     }
   }
 
-  /// No plan of blocks of a height loads a slot with less: as few items as can be, with equal work;
-  /// each key is read once as new, and again where that many queries at once are too few; each is
-  /// multiplied in the faster tile.
+  /// Hardly a plan of blocks of a height loads a slot with less: equal items, as few as can be or
+  /// more where that takes less; each key is read once as new, and again where that many queries at
+  /// once are too few; each is multiplied in the faster tile.
   constexpr double least_load(int height) const {
     auto const new_keys = static_cast<double>(tree_.unique_keys());
     double const more_keys = std::max(0.0, paths_.least_reads(height) - new_keys);
@@ -305,8 +306,7 @@ class BlockSearch {
       cuts += static_cast<double>(pieces) * time - block.pieces * block.piece_time;
       if (cuts >= most) return unsplit;
     }
-    double const last = any_partial ? time_to_close(costs_, target_) : 0;
-    return schedule_.time(target_.slots, costs_.alone) + last;
+    return time_of_all(schedule_, target_, costs_, any_partial);
   }
 
   // ---- groups

@@ -39,7 +39,7 @@ concept CostModel = requires(Costs const& costs, PlanTarget const& target, ItemW
 };
 
 /// Looks for the plan of blocks that takes the least time by `Costs`; plans in pieces count a
-/// quarter more.
+/// quarter more, but for pieces that take less than the whole.
 ///
 /// `fixed_piece`: if positive, long paths are cut every so many keys, counted from their beginning,
 /// nothing is read apart and one tile serves all: then every decision about a query depends on its
@@ -138,8 +138,7 @@ struct MinimalTraffic {
         }
       }
     });
-    double const last = any_partial ? time_to_close(costs, target) : 0;
-    return schedule.time(target.slots, costs.alone) + last;
+    return time_of_all(schedule, target, costs, any_partial);
   }
 };
 

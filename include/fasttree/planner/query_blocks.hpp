@@ -7,6 +7,7 @@
 // sliding minimum, of two halves (van Herk 1992): exact, in linear time, without a branch for each.
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
