@@ -4,7 +4,8 @@
 
 Prints a table and writes it, with what was found, to a results file. A leg that could not be set up is
 listed as not run, with its reason, and fails nothing. Legs with a part that moves on its own (Debian
-unstable) only report; the others decide the exit status. Logs are in build/matrix.
+unstable) only report; the others decide the exit status, and show the errors of the log where they
+fail. Logs are in build/matrix.
 """
 
 import argparse
@@ -93,6 +94,12 @@ class Runner:
                     raise out_of_time(f"no time left in the budget, stopped while {what}") from None
                 raise
         return process.returncode, self.log.read_bytes()[begin:].decode(errors="replace")
+
+    def show_errors(self, most=30):
+        """Prints the lines of the log that tell of errors, or its end where none does."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        errors = [line for line in lines if re.search(r"error:|ERROR|Error at|\*\*\*Failed|Timeout", line)]
+        print("\n".join((errors or lines[-most:])[:most]), flush=True)
 
     def progress(self, what):
         print(f"{time.strftime('%H:%M:%S')}  {self.leg.name}: {what}", flush=True)
@@ -256,6 +263,8 @@ def main():
         except Failed as error:
             leg.status, leg.reason = "failed", str(error)
         leg.seconds = round(time.monotonic() - begin)
+        if leg.status == "failed" and not leg.unstable:
+            runner.show_errors()
         runner.progress(f"{leg.status}{': ' * bool(leg.reason)}{leg.reason} ({leg.seconds} s, {runner.log.relative_to(ROOT)})")
 
     run = {"date": datetime.date.today().isoformat(), "commit": commit()}

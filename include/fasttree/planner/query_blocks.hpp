@@ -62,13 +62,13 @@ constexpr void cut_run(std::vector<int> const& shared, int begin, int end, int h
       stretch[query + height] = of_end = std::min(of_end, with_block[query]);
   }
   auto const first_block = static_cast<std::ptrdiff_t>(blocks.size());
-  auto const place = [&](int query) { return with_block.begin() + query; };
-  auto block = std::min_element(place(end - height), place(end));
+  auto const costs = with_block.begin();
+  auto block = std::min_element(costs + (end - height), costs + end);
   for (;;) {
-    int const at = static_cast<int>(block - place(0));
+    int const at = static_cast<int>(block - costs);
     blocks.push_back(at);
     if (at == begin) break;
-    block = std::find(place(std::max(begin, at - height)), place(at - 1), least[at]);
+    block = std::find(costs + std::max(begin, at - height), costs + (at - 1), least[at]);
   }
   std::reverse(blocks.begin() + first_block, blocks.end());
 }
