@@ -59,6 +59,7 @@ void time_plan(benchmark::State& state, std::vector<Forest> const& forests, Head
     if (++calls == 1)
       state.counters["allocations"] = static_cast<double>(test::allocations - before);
   }
+  planner.plan(trees.front(), heads, grouping, tables);
   describe(state, trees.front(), tables);
 }
 

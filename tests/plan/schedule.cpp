@@ -57,6 +57,8 @@ TEST_CASE("a few items that take long do not hold up very many that do not") {
   for (Items const& items : {Items{{100, 8}, {1, 1320}}, Items{{100, 8}, {1, 10560}},
                              Items{{50, 16}, {2, 2000}}, Items{{30, 64}, {3, 2400}}})
     CHECK(predicted(items, 132) == doctest::Approx(end_of_queue(items, 132)));
+  // So short that a clock which shows the long one stands still.
+  CHECK(predicted({{0x1p60, 1}, {1e-9, std::int64_t{1} << 50}}, 1) == doctest::Approx(0x1p60));
 }
 
 TEST_CASE("any items take as long as in a queue that is worked off one by one") {

@@ -9,6 +9,7 @@
 #include <fasttree/planner/build_plan.hpp>
 #include <fasttree/planner/greedy_edges.hpp>
 #include <fasttree/planner/minimal_traffic.hpp>
+#include <fasttree/planner/path_parts.hpp>
 
 #include <doctest/doctest.h>
 
@@ -142,6 +143,9 @@ TEST_CASE("cuts are the cheapest of all cuts, whatever is shared and for every h
           CHECK(sum == cheapest(shared, height, price));
         }
     }
+  cut_into_blocks({forced_cut, 2, 0}, std::numeric_limits<int>::max(), {1, 1}, blocks,
+                  {least, with_block, stretch});
+  CHECK(blocks == std::vector{0, 3});
 }
 
 TEST_CASE("no blocks of a height read fewer keys than is said beforehand, nor is less said") {
@@ -326,6 +330,58 @@ TEST_CASE("costs need not make sense: plans keep the law, or there is an error t
     CHECK_THROWS_AS(plan({.item = std::nan("")}), Error);
     CHECK_THROWS_AS(plan({.memory = -1, .cache = -1, .in_turn = 1}), Error);
   }
+}
+
+TEST_CASE(
+    "long items are cut where keys come slower that are far apart, if that is what keys take") {
+  PrefixTree const tree =
+      test::level_forest({4, 8}, {16384, 1}).tree();               // to be shared in any case
+  PlanTarget target{{{64, 64, 16}, {16, 64, 16}}, 1, 32, 4 * 32};  // full
+  auto const items = [&](double drift) {
+    MachineCosts const costs{.partial = 5, .drift = drift, .wide = 1e9, .narrow = 1e9};
+    return plan_of(tree, target, MinimalTraffic<>{costs}).items.size();
+  };
+  CHECK(items(0) == 4);
+  CHECK(items(0.2) >= 4 * 4);
+  target.kv_heads = 4;  // a token's keys have half a page
+  target.slots = 4 * 4;
+  CHECK(items(0.2) == 4);
+}
+
+TEST_CASE("items of the longest blocks come first") {
+  Forest forest;
+  for (int const length : {300, 20000, 70, 900, 5000}) {
+    forest.requests.push_back({static_cast<int>(forest.parents.size())});
+    forest.parents.push_back(PrefixTree::no_parent);
+    forest.lengths.push_back(length);
+  }
+  PlanTarget const target{{{64, 64, 16}, {16, 64, 16}}, 64, 1, 1};  // a request to an item
+  PlanTables const tables = plan_of(forest.tree(), target, MinimalTraffic<>{});
+  std::vector<double> times;
+  for (WorkItem const& item : tables.items)
+    times.push_back(MachineCosts{}.item_time(target, work_of(tables, item)));
+  CHECK(times.size() > 2);
+  CHECK(times.front() > 10 * times.back());
+  CHECK(std::is_sorted(times.rbegin(), times.rend()));
+}
+
+TEST_CASE("branches that nobody asks about change no price of a block") {
+  PlanTarget const target{{{128, 64, 16}, {16, 64, 16}}, 4, 8, 132};
+  auto const wide_rows = [&](bool with_branch) {
+    Forest forest = test::level_forest({1, 256}, {2048, 32});
+    if (with_branch) {  // between the root and its other children
+      forest.parents.insert(forest.parents.begin() + 1, 0);
+      forest.lengths.insert(forest.lengths.begin() + 1, 500);
+      for (Request& request : forest.requests) ++request.node;
+    }
+    PrefixTree const tree = forest.tree();
+    Grouping grouping;
+    order_requests(tree, grouping);
+    PathParts paths(tree, target, {}, grouping);
+    paths.part(false);
+    return paths.wide_rows({0, 32}, 2048 + 32 * 32);
+  };
+  CHECK(wide_rows(true) == wide_rows(false));
 }
 
 TEST_CASE("tiles of any two heights have plans: the narrow one may be as tall, or taller") {

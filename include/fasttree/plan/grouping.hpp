@@ -4,6 +4,7 @@
 // are. `build_plan` cuts it into work items. Queries are numbered in the depth-first order chosen
 // here.
 
+#include <cstdint>
 #include <vector>
 
 #include <fasttree/plan/machine_costs.hpp>
@@ -26,7 +27,8 @@ struct PricedBlock {
   int begin, end;
   bool upper;    ///< reads the upper part of the paths; see planner/path_parts.hpp
   bool partial;  ///< yields partial results even if one item reads all its keys
-  int pieces;    ///< in which it takes least, and in no fewer is it cut
+  /// How many pieces take least, of one, two, four, ...: it is not cut into fewer.
+  std::int64_t pieces;
   double keys;
   double time;        ///< microseconds of one item for all of it,
   double piece_time;  ///< and of the longest of the pieces

@@ -62,10 +62,10 @@ struct ItemWork {
 struct MachineCosts {
   double launch = 10;     ///< microseconds of a call without work
   double item = 1;        ///< microseconds of an item without work; keys flow in meanwhile
-  double partial = 0;     ///< more of one that has partial results; and as much meanwhile
+  double partial = 0;     ///< more of one that has partial results; and again while keys flow in
   double memory = 10e3;   ///< bytes per microsecond: keys and values from memory
   double cache = 20e3;    ///< the same, if an item before has read them
-  double drift = 0;       ///< how much slower keys come that are far apart, at most; see slowness
+  double drift = 0;       ///< how much slower keys come that are far apart, at most; see slowdown
   double results = 20e3;  ///< bytes per microsecond: queries, outputs, partial results
   double wide = 50e3;     ///< flops per microsecond in the wide tile
   double narrow = 50e3;   ///< flops per microsecond in the narrow tile
@@ -76,7 +76,7 @@ struct MachineCosts {
   /// By what keys of an item come slower. All KV heads of a token lie side by side, and where they
   /// have more bytes than `page`, those who read them one each had better keep together: behind
   /// `near` keys of an item they have drifted apart.
-  constexpr double slowness(PlanTarget const& target, double keys) const {
+  constexpr double slowdown(PlanTarget const& target, double keys) const {
     constexpr double page = 4096, near = 4096;
     double const token = static_cast<double>(target.kv_heads) * target.key_bytes;
     if (keys <= near || token <= page) return 1;
@@ -86,7 +86,7 @@ struct MachineCosts {
   /// Microseconds of a slot for one item.
   constexpr double item_time(PlanTarget const& target, ItemWork const& work) const {
     double const read = target.key_bytes * (work.new_keys / memory + work.more_keys / cache) *
-                        slowness(target, work.new_keys + work.more_keys);
+                        slowdown(target, work.new_keys + work.more_keys);
     double const closing = work.partial_rows > 0 ? partial : 0;
     double const multiply =
         item + closing + target.flops * (work.wide_rows / wide + work.narrow_rows / narrow);

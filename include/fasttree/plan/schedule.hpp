@@ -73,6 +73,7 @@ class Schedule {
     /// Gives out `items` items of `time` each.
     constexpr void take(double time, std::int64_t items) {
       if (items > slots_ && time > 0) items -= give_out_first(time, items - slots_);
+      if (items > 4 * slots_) return;  // left by rounding: too short to be seen
       while (items > 0) {
         Group& soonest = groups_[first_];
         Group const taken{soonest.when + time, std::min(items, soonest.slots)};
@@ -94,7 +95,8 @@ class Schedule {
     };
 
     /// Of very many items, gives out all at once that begin before the level to which `items` would
-    /// fill the slots, if they could be divided. Returns how many: fewer than slots are left.
+    /// fill the slots, if they could be divided. Returns how many: fewer than slots are left, unless
+    /// they are so short that the level is rounded.
     constexpr std::int64_t give_out_first(double time, std::int64_t items) {
       double work = time * static_cast<double>(items), slots = 0, level = 0;
       for (int i = first_; i < end_ && (i == first_ || groups_[i].when < level); ++i) {

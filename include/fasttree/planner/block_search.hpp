@@ -81,7 +81,7 @@ class BlockSearch {
  private:
   static constexpr double unsplit = std::numeric_limits<double>::infinity();
   static constexpr double worth = 0.995;  ///< what a gain must come to
-  static constexpr int few_tiles = 32;    ///< of keys, which are not cut to come faster
+  static constexpr int few_tiles = 32;    ///< of keys: pieces that come faster have no fewer
   /// How much dearer pieces are taken to be than is seen here: what is left at the ends of ranges
   /// becomes items of its own, and partial results are waited for.
   static constexpr double of_pieces = 1.25;
@@ -209,14 +209,14 @@ class BlockSearch {
       double const time = costs_.item_time(target_, work);
       PricedBlock priced{block.begin, block.end, upper, work.partial_rows > 0, 1, keys, time, time};
       double const few_keys = few_tiles * tiles_.wide.key_rows;
-      while (keys > few_keys * priced.pieces) {
+      while (keys > few_keys * static_cast<double>(priced.pieces)) {
         double const half = piece_time(priced, 2 * priced.pieces, work);
         if (!(2 * half < priced.piece_time)) break;
         priced.pieces *= 2;
         priced.piece_time = half;
       }
       blocks_.push_back(priced);
-      times.sum += priced.pieces * priced.piece_time;
+      times.sum += static_cast<double>(priced.pieces) * priced.piece_time;
       times.longest = std::max(times.longest, priced.piece_time);
     }
     return times;
@@ -303,7 +303,8 @@ class BlockSearch {
       schedule_.add(time, pieces * target_.kv_heads);
       any_partial = any_partial || block.partial || pieces > 1;
       if (pieces == block.pieces) continue;
-      cuts += static_cast<double>(pieces) * time - block.pieces * block.piece_time;
+      cuts +=
+          static_cast<double>(pieces) * time - static_cast<double>(block.pieces) * block.piece_time;
       if (cuts >= most) return unsplit;
     }
     return time_of_all(schedule_, target_, costs_, any_partial);

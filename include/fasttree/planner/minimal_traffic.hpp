@@ -132,7 +132,7 @@ struct MinimalTraffic {
           if (taken < keys) {
             any_partial = true;
             work.partial_rows = work.rows;
-            work.merged_rows = work.rows / ceil_div(keys, piece);
+            work.merged_rows = work.rows / static_cast<double>(ceil_div<std::int64_t>(keys, piece));
           }
           schedule.add(costs.item_time(target, work), target.kv_heads);
         }

@@ -170,7 +170,8 @@ class PathParts {
       QueryPath& first = paths_[node.query_begin];
       int const above = node.queries > 0 ? node.position : first.shared;
       first.shared = std::min(first.shared, above);
-      int const padded = node.queries <= most ? above : first.unpadded;
+      bool const fits = node.queries > 0 && node.queries <= most;
+      int const padded = fits ? above : first.unpadded;
       first.unpadded = std::min(first.unpadded, padded);
     }
   }

@@ -44,8 +44,9 @@ constexpr void cut_run(std::vector<int> const& shared, int begin, int end, int h
   constexpr double infinity = std::numeric_limits<double>::infinity();
   auto& [least, with_block, stretch] = scratch;
   // A block before a query begins in the query's own stretch of `height` queries or in the one
-  // before, less than `height` away: the least is known of each beginning of the one and each end
-  // of the other.
+  // before, at most `height` away: the least is known of each beginning of the one and each end of
+  // the other.
+  if (stretch.size() < shared.size() + height) stretch.resize(shared.size() + height);
   std::fill_n(stretch.begin() + begin, height, infinity);
   stretch[begin] = 0;
   for (int first = begin; first < end; first += height) {
@@ -87,7 +88,6 @@ constexpr void cut_into_blocks(std::vector<int> const& shared, int height, CutPr
   int const queries = static_cast<int>(shared.size());
   scratch.least.resize(queries);
   scratch.with_block.resize(queries);
-  scratch.stretch.resize(queries + height);
   blocks.clear();
   for (int begin = 0, end = 0; begin < queries; begin = end) {
     for (end = begin + 1; end < queries && shared[end] != forced_cut;) ++end;

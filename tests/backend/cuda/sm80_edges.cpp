@@ -93,7 +93,8 @@ TEST_CASE("items whose last key ranges have no keys") {
 }
 
 TEST_CASE(
-    "a partial result that is not finite, and whose weight is 0, in whatever order they come") {
+    "a partial result that is not finite, and that another outweighs entirely, before it or "
+    "behind") {
   using half = fasttree::half;
   constexpr int nodes = 20;  // more partial results than are looked at together
   Problem<Shape> problem(level_forest(std::vector(nodes, 1), std::vector(nodes, 5)),
