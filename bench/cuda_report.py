@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what bench/results/h200.json holds, which bench_cuda_attention writes: tables in README.md
-between <!-- h200:begin --> and <!-- h200:end -->, and docs/h200.svg.
+"""Draws what bench/results/h200.json holds, which bench_cuda_attention writes: tables in docs/performance.md and
+README.md, between <!-- h200:begin --> and <!-- h200:end -->, and docs/h200.svg.
 
   bench/cuda_report.py
 """
@@ -180,6 +180,34 @@ def host_line(results):
             f"{misses[-1]:.0%} at worst."]
 
 
+def readme_lines(results):
+    """Against attention without sharing, on the same kernels, and against what the machine could do."""
+    context = results.context
+    heads = [name for name in COLOURS if results.of("paper") and
+             any(point["heads"] == name for point in results.of("paper"))]
+    titles = [f"{shown(name)} heads" for name in heads]
+    lines = ["![Time of a call against the roofline, with the aim](docs/h200.svg)", "",
+             f"{context['device']}, {context['element']}, head_dim {context['head_dim']}, "
+             f"{context['date']}: faster than without sharing by / time over that of a kernel that only reads "
+             "each byte once, geometric means.", "",
+             "| | points | " + " | ".join(titles) + " |", "|---" * (2 + len(titles)) + "|"]
+    for kind, title in KINDS.items():
+        cells = []
+        for name in heads:
+            ours = {point["tree"]: point for point in results.of(kind) if point["heads"] == name}
+            dense = {point["tree"]: point["time_us"] for point in results.of(kind, "NoSharing")
+                     if point["heads"] == name}
+            faster = [dense[tree] / point["time_us"] for tree, point in ours.items() if tree in dense]
+            over = [point["time_us"] / point["limit_kernel_us"] for point in ours.values()
+                    if "limit_kernel_us" in point]
+            cells.append(f"**{geometric_mean(faster):.2f}** / {geometric_mean(over):.2f}"
+                         if faster and over else "-")
+        if any(cell != "-" for cell in cells):
+            lines.append(f"| {title} | {len(results.of(kind))} | " + " | ".join(cells) + " |")
+    return lines + ["", "Each point, and how it was measured: [docs/performance.md](docs/performance.md). What bounds "
+                    "it, and what each version gained: [docs/cuda.md](docs/cuda.md)."]
+
+
 # ---- the picture
 
 
@@ -233,10 +261,11 @@ def roofline_picture(results):
 def main():
     results = read(ROOT / "bench/results/h200.json")
     write_picture("docs/h200.svg", roofline_picture(results))
-    write_between("README.md", "h200",
-                  ["![Time of a call against the roofline, with the aim](docs/h200.svg)", ""] +
+    write_between("docs/performance.md", "h200",
+                  ["![Time of a call against the roofline, with the aim](h200.svg)", ""] +
                   context_lines(results) + tables(results) + explanation(results) +
                   means_table(results) + host_line(results))
+    write_between("README.md", "h200", readme_lines(results))
 
 
 if __name__ == "__main__":

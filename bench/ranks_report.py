@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what bench/results/h200_ranks.json holds, which bench_cuda_ranks writes: tables in README.md
-between <!-- ranks:begin --> and <!-- ranks:end -->, one in docs/ranks.md between those of tokens_measured.
+"""Draws what bench/results/h200_ranks.json holds, which bench_cuda_ranks writes: tables in docs/performance.md and a
+line in README.md between <!-- ranks:begin --> and <!-- ranks:end -->, a table in docs/ranks.md between those of
+tokens_measured.
 
   bench/ranks_report.py
 """
@@ -120,10 +121,27 @@ def token_lines(results):
     return lines
 
 
+def readme_lines(results):
+    context = results["context"]
+    combined = grouped(results["combine"], "queries", "algorithm")
+    few, many = (combined[queries] for queries in (min(combined), max(combined)))
+    decoded = grouped(results["decode"], "tokens", "way")
+    tokens = max(decoded)
+    longest = {name: point["time_us"] for name, point in decoded[tokens].items()}
+    paper = "NCCL three all-reduces"
+    return [f"{int(context['ranks'])} x {context['device']}, {context['date']}: `one_shot` combines the partial results of "
+            f"{min(combined)} query in {number(few[OURS]['time_us'])} us and of {max(combined)} in "
+            f"{number(many[OURS]['time_us'])}, where three all-reduces of NCCL take {number(few[paper]['time_us'])} and "
+            f"{number(many[paper]['time_us'])}; a layer of decoding with {tokens} tokens takes {number(longest[OURS])} us, "
+            f"{longest['one GPU'] / longest[OURS]:.2f} times less than on one GPU and "
+            f"{longest[RING] / longest[OURS]:.1f} times less than by a ring of keys and values."]
+
+
 def main():
     results = read(ROOT / "bench/results/h200_ranks.json")
-    write_between("README.md", "ranks",
+    write_between("docs/performance.md", "ranks",
                   [context_line(results)] + combine_lines(results) + decode_lines(results))
+    write_between("README.md", "ranks", readme_lines(results))
     write_between("docs/ranks.md", "tokens_measured", token_lines(results))
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what files under bench/results hold, between marks like <!-- performance:begin --> and
-<!-- performance:end -->: of host*.json, a file for each machine, a table each in README.md and
-docs/performance*.svg; of planner.json, tables in docs/planner.md, docs/planner_*.svg and a line in README.md.
+"""Draws what files under bench/results hold, between marks like <!-- hosts:begin --> and <!-- hosts:end -->: of
+host*.json, a file for each machine, tables in docs/performance.md, docs/performance*.svg and a line in README.md;
+of planner.json, tables in docs/planner.md, docs/planner_*.svg and a line in README.md.
 
   bench/report.py
 """
@@ -258,16 +258,30 @@ def report_planner(planner):
     write_between("docs/planner.md", "measured", lines)
 
 
+def host_line(results):
+    """For README.md: a shared prompt by this library, beside no sharing and PyTorch."""
+    title, element, ours, dense = next(results.rows("token_major"))
+    line = f"{results.context['cpu']}, {threads(results.context)}: {title} ({element}) take {ours['time_ms']:.1f} ms"
+    if "over_floor" in ours:
+        line += f", {ours['over_floor']:.2f} of what the bytes and flops take at the rates of a plain read and sgemm"
+    if dense:
+        line += f"; {dense['time_ms'] / ours['time_ms']:.1f} times as long without sharing"
+    rival = results.against_pytorch(ours["case"], element, "rows", "token_major")
+    return line + (f", {rival:.1f} times in PyTorch." if rival else ".")
+
+
 def main():
-    sections = []
+    sections, lines = [], []
     for file in sorted((ROOT / "bench/results").glob("host*.json")):
         results = Results(json.loads(file.read_text(encoding="utf-8")))
         picture = f"docs/{file.stem.replace('host', 'performance')}.svg"
         write_picture(picture, svg(results))
-        sections += [f"![Times beside the floor, attention without sharing, and PyTorch]({picture})", "",
-                     table(results), ""]
+        sections += ["![Times beside the floor, attention without sharing, and PyTorch]"
+                     f"({picture.removeprefix('docs/')})", "", table(results), ""]
+        lines += [host_line(results), ""]
     planner = json.loads((ROOT / "bench/results/planner.json").read_text(encoding="utf-8"))
-    write_between("README.md", "performance", sections + planning_line(planner))
+    write_between("docs/performance.md", "hosts", sections)
+    write_between("README.md", "performance", lines + planning_line(planner))
     report_planner(planner)
 
 
