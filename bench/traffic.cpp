@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fasttree/plan/predict.hpp>
+#include "cuda/yardsticks.hpp"
 #include "support/forests.hpp"
 #include "support/json_fields.hpp"
 #include "support/planners.hpp"
@@ -69,14 +70,13 @@ class Report {
       PlanTables const tables = plan_for_h200(tree, heads, planner);
       Traffic const traffic = count(tables);
       double const time = predict(tables, modelled_h200);
-      double const bandwidth = modelled_h200.memory * tables.target.slots;
       double const outside = 1.0 * tree.queries() * heads.queries * tables.target.row_bytes;
       Fields fields;
       fields.add("source", source).add("tree", named.name).add("heads", heads.name());
       fields.add("planner", planner.name).add("nodes", tree.nodes());
       fields.add("requests", tree.requests()).add("predicted_us", time);
       fields.add("floor_us", predict_floor(tables, modelled_h200));
-      fields.add("bandwidth_us", (traffic.new_keys + outside) / bandwidth);
+      fields.add("bandwidth_us", 1e6 * (traffic.new_keys + outside) / bench::h200.bandwidth);
       fields.add("new_key_bytes", traffic.new_keys).add("more_key_bytes", traffic.more_keys);
       fields.add("row_bytes", traffic.rows).add("partial_bytes", traffic.partials);
       // One partial result of a query, of all heads, written and read.
