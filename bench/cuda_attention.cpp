@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on an NVIDIA GPU, head_dim 128, half, one query for each request: the FastTree paper's
-// trees, requests that share nothing or a short prefix, and batches of real servers. Every point is
+// trees, requests that share nothing or a short prefix, and batches from request traces. Every point is
 // checked, row by row, against a reference in double precision before it is timed, and once more
 // afterwards; a point that is wrong is not timed. Beside each time stand what the call must move
 // and compute, the aim that follows, and the time of a kernel that only reads as many bytes on the

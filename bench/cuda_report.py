@@ -17,7 +17,7 @@ COLOURS = {"32x32": "#2563a8", "32x8": "#e0914a", "16x1": "#4d9a63"}
 RIVALS = {"MinimalTraffic_pieces_of_2048": "`fixed_piece` = 2048", "GreedyEdges": "`GreedyEdges`",
           "ShareEveryNode": "`ShareEveryNode`", "NoSharing": "`NoSharing`"}
 KINDS = {"paper": "the FastTree paper's trees", "unshared": "nothing shared",
-         "prefix": "a short prefix shared", "real": "real batches"}
+         "prefix": "a short prefix shared", "real": "batches from request traces"}
 
 
 def shown(heads):
@@ -131,7 +131,7 @@ def explanation(results):
                 f"{of['matrix_rate'] / 1e12:.0f} TFLOP/s)")
     reads = any("limit_kernel_us" in point for point in results.timed)
     lines = [f"Query heads / KV heads: **time** / aim"
-             f"{' / time of a kernel that only reads the same bytes' if reads else ''}. Bytes are those of each key and value once, of queries and outputs. Aim on the paper's trees: "
+             f"{' / time of a kernel that only reads the same bytes, which is one program for all sizes and no bound' if reads else ''}. Bytes are those of each key and value once, of queries and outputs. Aim on the paper's trees: "
              f"{of['roofline_factor']:g} R + {of['roofline_more_us']:g} us with {roofline}; elsewhere "
              f"{of['limit_factor']:g} L + {of['limit_more_us']:g} us with L = {of['limit_launch_us']:g} us + "
              f"bytes / {of['limit_bandwidth'] / 1e12:g} TB/s."]
@@ -177,20 +177,36 @@ def host_line(results):
             f"1024 requests takes {span([point['plan_returned_us'] for point in many])} us of the host's "
             f"time, {span([point['plan_uploaded_us'] for point in many])} us until the plan is on the device. "
             f"What `predict` said then misses these times by {misses[len(misses) // 2]:.0%} in the median and by "
-            f"{misses[-1]:.0%} at worst."]
+            f"{misses[-1]:.0%} at worst." + prediction_today(ours)]
+
+
+def prediction_today(ours):
+    """How far the predictions of planner.json are from these times, where it has the same plans."""
+    planner = json.loads((ROOT / "bench/results/planner.json").read_text(encoding="utf-8"))
+    plans = {(plan["tree"], plan["heads"]): plan for plan in planner["predicted"]["plans"]
+             if plan["planner"] == OURS}
+    both = [(point, plans[point["tree"], point["heads"]]) for point in ours
+            if (point["tree"], point["heads"]) in plans]
+    misses = sorted(abs(plan["predicted_us"] / point["time_us"] - 1) for point, plan in both
+                    if all(plan[part] == point[part]
+                           for part in ("wide_items", "narrow_items", "partial_bytes")))
+    if not misses:
+        return ""
+    return (f" By the costs of planner.json {len(misses)} of {len(both)} plans are still the same, and predictions "
+            f"of these miss the times by {misses[len(misses) // 2]:.0%} in the median and by {misses[-1]:.0%} at worst.")
 
 
 def readme_lines(results):
     """Against attention without sharing, on the same kernels, and against what the machine could do."""
     context = results.context
-    heads = [name for name in COLOURS if results.of("paper") and
-             any(point["heads"] == name for point in results.of("paper"))]
-    titles = [f"{shown(name)} heads" for name in heads]
+    heads = [name for name in COLOURS
+             if any(point["heads"] == name for kind in KINDS for point in results.of(kind))]
     lines = ["![Time of a call against the roofline, with the aim](docs/h200.svg)", "",
-             f"{context['device']}, {context['element']}, head_dim {context['head_dim']}, "
-             f"{context['date']}: faster than without sharing by / time over that of a kernel that only reads "
-             "each byte once, geometric means.", "",
-             "| | points | " + " | ".join(titles) + " |", "|---" * (2 + len(titles)) + "|"]
+             f"{context['device']}, {context['element']}, head_dim {context['head_dim']}, {context['date']}; "
+             "columns are query heads / KV heads. **Bold**: how many times as fast as each request alone on the same "
+             "kernels (`NoSharing`); after it the time over that of a kernel that only reads the same bytes. Geometric "
+             "means.", "",
+             "| | points | " + " | ".join(map(shown, heads)) + " |", "|---" * (2 + len(heads)) + "|"]
     for kind, title in KINDS.items():
         cells = []
         for name in heads:
@@ -200,11 +216,12 @@ def readme_lines(results):
             faster = [dense[tree] / point["time_us"] for tree, point in ours.items() if tree in dense]
             over = [point["time_us"] / point["limit_kernel_us"] for point in ours.values()
                     if "limit_kernel_us" in point]
-            cells.append(f"**{geometric_mean(faster):.2f}** / {geometric_mean(over):.2f}"
-                         if faster and over else "-")
-        if any(cell != "-" for cell in cells):
+            cells.append(" / ".join(([f"**{geometric_mean(faster):.2f}**"] if faster else []) +
+                                    ([f"{geometric_mean(over):.2f}"] if over else [])) or "-")
+        if results.of(kind):
             lines.append(f"| {title} | {len(results.of(kind))} | " + " | ".join(cells) + " |")
-    return lines + ["", "Each point, and how it was measured: [docs/performance.md](docs/performance.md). What bounds "
+    return lines + ["", "No kernels of other libraries were timed there: rivals are other plans on the same kernels, the "
+                    "paper's `GreedyEdges` among them. Each point, and how it was measured: [docs/performance.md](docs/performance.md). What bounds "
                     "it, and what each version gained: [docs/cuda.md](docs/cuda.md)."]
 
 
@@ -253,7 +270,7 @@ def roofline_picture(results):
     context = results.context
     for line, text in enumerate((
             f"Measured on {context['device']}, {context['date']}: time of a call, L2 cleared, each result verified.",
-            "Filled: the FastTree paper's trees; open: little or nothing shared, and batches of real servers.")):
+            "Filled: the FastTree paper's trees; open: little or nothing shared, and batches from request traces.")):
         picture.text(24, bottom + 58 + 16 * line, text, fill="#555", font_size="11")
     return picture.svg(bottom + 86)
 

@@ -7,7 +7,7 @@ from planner_summary import BASE, FIXED, OURS, by_point, series
 
 PAPER = "GreedyEdges"
 COLOURS = {OURS: "#2563a8", PAPER: "#e0914a", BASE: "#9aa0a8"}
-TITLES = {"paper": "the FastTree paper's trees and heads", "real": "batches of real servers"}
+TITLES = {"paper": "the FastTree paper's trees and heads", "real": "batches from request traces"}
 NAMES = {"GreedyEdges": "`GreedyEdges`, as the paper's artifact plans",
          "GreedyEdges_for_h200": "`GreedyEdges`, planning for the model's tiles",
          FIXED: "`MinimalTraffic`, `fixed_piece = 2048`"}

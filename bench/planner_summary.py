@@ -14,7 +14,7 @@ PLANNED = {
         lambda tree, requests: SHAPE.search(tree) and requests == 1024,
     "32 bushes of 1024 requests in turn, which no processor knows by heart":
         lambda tree, _: tree == "32_bushes_in_turn",
-    "the largest batches of real servers":
+    "the largest batches from request traces":
         lambda tree, _: tree.endswith("-a-1024"),
     "bushes of 100000 requests": lambda tree, requests: requests == 100000,
 }
@@ -72,10 +72,6 @@ def predicted(plans):
             "price_of_fixed_pieces": ratio(points, FIXED, OURS),
             "partial_bytes": {name: partials(points, name) for name in [OURS] + others},
         }
-        over = {"/".join(point): rounded(found[OURS]["predicted_us"] / found[OURS]["bandwidth_us"])
-                for point, found in points.items()}
-        if source == "real":
-            summary[source]["over_bandwidth"] = over
     return summary
 
 

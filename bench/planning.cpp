@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time of planning on one core: the tree's construction, plans made again into existing memory, with the
 // number of allocations that takes, and updates of a plan at 1024 requests. Trees: the FastTree paper's,
-// what real servers hold (FASTTREE_TREES names a file of them), shapes from small to large. Names:
+// batches from request traces (FASTTREE_TREES names a file of them), shapes from small to large. Names:
 //     plan/tree/query heads x KV heads/planner
 // What the plans are worth: bench/traffic.cpp. FASTTREE_BENCHMARK_SHRINK=8 divides all sizes by 8.
 

@@ -128,11 +128,14 @@ def readme_lines(results):
     decoded = grouped(results["decode"], "tokens", "way")
     tokens = max(decoded)
     longest = {name: point["time_us"] for name, point in decoded[tokens].items()}
-    paper = "NCCL three all-reduces"
-    return [f"{int(context['ranks'])} x {context['device']}, {context['date']}: `one_shot` combines the partial results of "
-            f"{min(combined)} query in {number(few[OURS]['time_us'])} us and of {max(combined)} in "
-            f"{number(many[OURS]['time_us'])}, where three all-reduces of NCCL take {number(few[paper]['time_us'])} and "
-            f"{number(many[paper]['time_us'])}; a layer of decoding with {tokens} tokens takes {number(longest[OURS])} us, "
+
+    def both(name):
+        return f"{number(few[name]['time_us'])} and {number(many[name]['time_us'])}"
+
+    return [f"{int(context['ranks'])} x {context['device']}, {context['date']}: partial results of {min(combined)} and of "
+            f"{max(combined)} queries are combined in {both(OURS)} us by `one_shot`, by NCCL's all-gather and a merge in "
+            f"{both('NCCL all-gather')}, by three all-reduces as in Tree Attention in {both('NCCL three all-reduces')}; so "
+            f"that each rank has its heads only, by all-to-all, in {both('NCCL all-to-all, scattered')}. A layer of decoding with {tokens} tokens takes {number(longest[OURS])} us, "
             f"{longest['one GPU'] / longest[OURS]:.2f} times less than on one GPU and "
             f"{longest[RING] / longest[OURS]:.1f} times less than by a ring of keys and values."]
 

@@ -77,7 +77,8 @@ def table(results):
     lines += ["", "Floor: all flops at the rate of a BLAS sgemm on the same cores "
               f"({context['blas']}) and the bytes of keys, values, queries and outputs, once each, at "
               "the rate of a plain read, both measured beside each point. PyTorch: each request alone, "
-              "its keys gathered by head beforehand, the query group as rows or by enable_gqa.", ""]
+              "its keys gathered by head beforehand, the query group as rows or by enable_gqa. Each column is a median of "
+              "its own. Few rows of a head-major cache may be read faster than by the plain read: below 1.", ""]
     lines += sharing_table(results) + planners_table(results) + calibration_text(results)
     return "\n".join(lines).strip()
 
@@ -150,7 +151,8 @@ def planning_line(planner):
 
     if not span("plan"):
         return []
-    line = f"Planning the FastTree paper's trees of 1024 requests anew takes {span('plan')} on one core."
+    line = (f"{planner['context']['cpu']}, one core: planning the FastTree paper's trees of 1024 requests anew takes "
+            f"{span('plan')}.")
     updates = {what: span(what) for what in ("append_tokens", "remove_request", "add_request")}
     if all(updates.values()):
         line += " Between two plans, " + ", ".join(f"`{what}` takes {times}"
@@ -260,14 +262,16 @@ def report_planner(planner):
 
 def host_line(results):
     """For README.md: a shared prompt by this library, beside no sharing and PyTorch."""
+    context = results.context
     title, element, ours, dense = next(results.rows("token_major"))
-    line = f"{results.context['cpu']}, {threads(results.context)}: {title} ({element}) take {ours['time_ms']:.1f} ms"
+    line = (f"{context['cpu']}, {threads(context)}, {context['date']}: a step of decoding, {title} ({element}, 32 / 8 heads "
+            f"of 128), takes {ours['time_ms']:.1f} ms")
     if "over_floor" in ours:
-        line += f", {ours['over_floor']:.2f} of what the bytes and flops take at the rates of a plain read and sgemm"
+        line += f", {ours['over_floor']:.2f} times the floor (its bytes by a plain read and its flops by sgemm)"
     if dense:
-        line += f"; {dense['time_ms'] / ours['time_ms']:.1f} times as long without sharing"
+        line += f"; without sharing {dense['time_ms'] / ours['time_ms']:.1f} times as long"
     rival = results.against_pytorch(ours["case"], element, "rows", "token_major")
-    return line + (f", {rival:.1f} times in PyTorch." if rival else ".")
+    return line + (f", in PyTorch, each request alone, {rival:.1f} times." if rival else ".")
 
 
 def main():

@@ -21,7 +21,7 @@ struct Options {
 inline constexpr char const* usage =
     "bench_cuda_attention --out FILE [options]\n"
     "  --out FILE          the results, as JSON\n"
-    "  --trees FILE        batches of real servers; left out without it\n"
+    "  --trees FILE        batches from request traces; left out without it\n"
     "  --only TEXT         points whose name contains TEXT, for instance paper or /32x8\n"
     "  --repetitions N     of each measurement, 20 by default\n"
     "  --planners LIST     beside the default planner, of: pieces,greedy,every_node,no_sharing\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Forests to plan for: the FastTree paper's, those of real servers, and shapes of any size. Each has the
+// Forests to plan for: the FastTree paper's, batches from request traces, and shapes of any size. Each has the
 // name by which results files know it.
 
 #include <algorithm>
@@ -49,7 +49,7 @@ inline std::vector<NamedForest> paper_forests() {
 inline std::vector<NamedForest> forests_of_file(std::string const& path) {
   std::vector<NamedForest> all;
   if (path.empty()) {
-    std::fprintf(stderr, "no --trees: the batches of real servers are left out\n");
+    std::fprintf(stderr, "no --trees: the batches from request traces are left out\n");
     return all;
   }
   TreesFile file(path.c_str());
@@ -66,7 +66,7 @@ inline std::vector<NamedForest> real_forests() {
   char const* const path = std::getenv("FASTTREE_TREES");
   TreesFile file(path == nullptr ? "" : path);
   if (!file.opened())
-    std::fprintf(stderr, "FASTTREE_TREES: %s, the trees of real servers are left out\n",
+    std::fprintf(stderr, "FASTTREE_TREES: %s, the batches from request traces are left out\n",
                  path == nullptr ? "not set" : "cannot be read");
   file.each([&](std::string const& name, Forest forest) {
     all.push_back({name, std::move(forest)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Trees of real servers from a file, as its author wrote it:
+// Trees of request traces, from a file, as its author wrote it:
 //     {..., "name": "x", ..., "nodes": [[parent, tokens], ...], "requests": [node, ...]}, ...
 
 #include <cctype>

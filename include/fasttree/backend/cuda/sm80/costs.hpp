@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What work costs on an H200, for plans of the sm80 backend and for predictions where no GPU is,
-// of blocks of eight warps. Rates were fitted to times of plans of MinimalTraffic and NoSharing on
-// the FastTree paper's trees and on batches of real servers, and all but the launch scaled since by
-// what predictions of plans of MinimalTraffic missed, which leaves plans as they are. What opens and closes an item hides
-// behind memory but for the first and the last of a block: most of it is moved into the launch, and
-// `item`, `partial` and `drift` are what made the fastest plans: heads that have drifted apart were
-// seen to read 4 to 7 % slower, and are priced at twice that and more. Constants that
-// bench/calibrate.cpp fitted predict plans of all kinds better, and chose slower ones:
-// bench/results/h200_versions.json has all of this. One block of four warps to a multiprocessor was
-// seen to read as fast, and to multiply at two thirds of the rate; to that nothing was fitted.
+// of blocks of eight warps. Rates were fitted to times of plans of MinimalTraffic and NoSharing
+// on the FastTree paper's trees and on batches from request traces, and all but the launch scaled
+// by 0.95 since, as predictions were too long; but for ties plans stay as they were. What opens
+// and closes an item hides behind memory but for the first and the last of a block: most of it is
+// moved into the launch, and `item`, `partial` and `drift` are what made the fastest plans: heads
+// that have drifted apart were seen to read 4 to 7 % slower, and are priced at twice that and
+// more. Constants that bench/calibrate.cpp fitted predict plans of all kinds better, and chose
+// slower ones: bench/results/h200_versions.json has all of this. One block of four warps to a
+// multiprocessor was seen to read as fast, and to multiply at two thirds of the rate; to that
+// nothing was fitted.
 
 #include <fasttree/backend/cuda/sm80/block.hpp>
 #include <fasttree/plan/machine_costs.hpp>
