@@ -81,7 +81,7 @@ class BlockSearch {
  private:
   static constexpr double unsplit = std::numeric_limits<double>::infinity();
   static constexpr double worth = 0.995;  ///< what a gain must come to
-  static constexpr int few_tiles = 32;    ///< of keys: pieces that come faster have no fewer
+  static constexpr int few_tiles = 32;    ///< of keys: pieces of more are halved if that is faster
   /// How much dearer pieces are taken to be than is seen here: what is left at the ends of ranges
   /// becomes items of its own, and partial results are waited for.
   static constexpr double of_pieces = 1.25;
