@@ -129,9 +129,11 @@ def explanation(results):
     of = results.yardsticks
     roofline = (f"R = max(bytes / {of['bandwidth'] / 1e12:g} TB/s, flops / "
                 f"{of['matrix_rate'] / 1e12:.0f} TFLOP/s)")
-    reads = any("limit_kernel_us" in point for point in results.timed)
+    read_kernel = (" / time of a kernel that only reads the same bytes, one program for all sizes, which is no bound"
+                   if any("limit_kernel_us" in point for point in results.timed) else "")
     lines = [f"Query heads / KV heads: **time** / aim"
-             f"{' / time of a kernel that only reads the same bytes, which is one program for all sizes and no bound' if reads else ''}. Bytes are those of each key and value once, of queries and outputs. Aim on the paper's trees: "
+             f"{read_kernel}. Bytes are those of each key and value once, of queries and outputs. Aim on the paper's "
+             "trees: "
              f"{of['roofline_factor']:g} R + {of['roofline_more_us']:g} us with {roofline}; elsewhere "
              f"{of['limit_factor']:g} L + {of['limit_more_us']:g} us with L = {of['limit_launch_us']:g} us + "
              f"bytes / {of['limit_bandwidth'] / 1e12:g} TB/s."]
@@ -221,8 +223,8 @@ def readme_lines(results):
         if results.of(kind):
             lines.append(f"| {title} | {len(results.of(kind))} | " + " | ".join(cells) + " |")
     return lines + ["", "No kernels of other libraries were timed there: rivals are other plans on the same kernels, the "
-                    "paper's `GreedyEdges` among them. Each point, and how it was measured: [docs/performance.md](docs/performance.md). What bounds "
-                    "it, and what each version gained: [docs/cuda.md](docs/cuda.md)."]
+                    "paper's `GreedyEdges` among them. Each point, and how it was measured: "
+                    "[docs/performance.md](docs/performance.md). What bounds it, and what each version gained: [docs/cuda.md](docs/cuda.md)."]
 
 
 # ---- the picture

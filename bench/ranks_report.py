@@ -135,7 +135,8 @@ def readme_lines(results):
     return [f"{int(context['ranks'])} x {context['device']}, {context['date']}: partial results of {min(combined)} and of "
             f"{max(combined)} queries are combined in {both(OURS)} us by `one_shot`, by NCCL's all-gather and a merge in "
             f"{both('NCCL all-gather')}, by three all-reduces as in Tree Attention in {both('NCCL three all-reduces')}; so "
-            f"that each rank has its heads only, by all-to-all, in {both('NCCL all-to-all, scattered')}. A layer of decoding with {tokens} tokens takes {number(longest[OURS])} us, "
+            f"that each rank has its heads only, by all-to-all, in {both('NCCL all-to-all, scattered')}. A layer of "
+            f"decoding with {tokens} tokens takes {number(longest[OURS])} us, "
             f"{longest['one GPU'] / longest[OURS]:.2f} times less than on one GPU and "
             f"{longest[RING] / longest[OURS]:.1f} times less than by a ring of keys and values."]
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What plans are predicted to cost, counted and not timed: the bytes that each planner's plan moves
-// on the FastTree paper's trees and on batches from request traces (FASTTREE_TREES names a file of them),
-// and the time that the model of an H200 takes for them. One model judges all plans, in the same
-// tiles, whatever they were planned for. Writes JSON to stdout, one line for a plan. Fails where
-// MinimalTraffic is predicted to take longer than no sharing. FASTTREE_BENCHMARK_SHRINK=8 divides
-// the paper's trees by 8.
+// on the FastTree paper's trees and on batches from request traces (FASTTREE_TREES names a file of
+// them), and the time that the model of an H200 takes for them. One model judges all plans, in the
+// same tiles, whatever they were planned for. Writes JSON to stdout, one line for a plan. Fails
+// where MinimalTraffic is predicted to take longer than no sharing. FASTTREE_BENCHMARK_SHRINK=8
+// divides the paper's trees by 8.
 
 #include <cstdio>
 #include <string>

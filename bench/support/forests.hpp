@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Forests to plan for: the FastTree paper's, batches from request traces, and shapes of any size. Each has the
-// name by which results files know it.
+// Forests to plan for: the FastTree paper's, batches from request traces, and shapes of any size. Each
+// has the name by which results files know it.
 
 #include <algorithm>
 #include <cstdint>

@@ -63,13 +63,13 @@ constexpr void cut_run(std::vector<int> const& shared, int begin, int end, int h
       stretch[query + height] = of_end = std::min(of_end, with_block[query]);
   }
   auto const first_block = static_cast<std::ptrdiff_t>(blocks.size());
-  auto const costs = with_block.begin();
-  auto block = std::min_element(costs + (end - height), costs + end);
+  auto const prices = with_block.begin();
+  auto block = std::min_element(prices + (end - height), prices + end);
   for (;;) {
-    int const at = static_cast<int>(block - costs);
+    int const at = static_cast<int>(block - prices);
     blocks.push_back(at);
     if (at == begin) break;
-    block = std::find(costs + std::max(begin, at - height), costs + (at - 1), least[at]);
+    block = std::find(prices + std::max(begin, at - height), prices + (at - 1), least[at]);
   }
   std::reverse(blocks.begin() + first_block, blocks.end());
 }
